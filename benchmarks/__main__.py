@@ -24,6 +24,7 @@ from benchmarks import (
     rows,
     sampled,
     small_fits,
+    sparse,
     threads,
     updates,
 )
@@ -37,6 +38,7 @@ RESULTS = Path(__file__).with_name("results.json")
 PARTS: dict[str, Callable[[Effort], Outcome]] = {
     "updates": updates.run,
     "rows": rows.run,
+    "sparse": sparse.run,
     "small_fits": small_fits.run,
     "one_row": one_row.run,
     "prediction": prediction.run,

@@ -7,6 +7,7 @@ Every case draws an estimator, its options and a table from its own seed, fits, 
   larger than that width;
 - that the model can be saved, and that the loaded model predicts the same bits;
 - that a refit in another unit of the target, of the features or of the weights predicts the same;
+- that a network of double precision predicts the same from sparse rows as from their array;
 - that invalid data, and only invalid data, are refused, in a sentence of this package.
 
 Units: a factor that is a power of two changes no digit of the data, so the refit must agree to
@@ -39,6 +40,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
@@ -460,6 +462,9 @@ def check(case: Case) -> Findings:
     if case.rng.uniform() < 0.2:
         with found.catching("partial_fit"):
             _check_stream(case, model, found)
+    if not _is_cv(case.model) and not _marginalizes(case.model):
+        with found.catching("sparse"):
+            _check_sparse(case, found)
     return found
 
 
@@ -554,6 +559,25 @@ def _check_stream(case: Case, model: Any, found: Findings) -> None:
         model.partial_fit(t.X[some], t.y[some], sample_weight=weights)
     _check_predictions(case, model, found, "partial_fit, ")
     _check_file(case, model, found, "partial_fit, ")
+
+
+def _check_sparse(case: Case, found: Findings) -> None:
+    """Fit standardized features, two thirds of which are made 0, as sparse rows and as an array."""
+    t, y = case.table, case.table.y
+    rows = _standardized(np.concatenate([t.X, t.X_new]))
+    rows[case.rng.uniform(size=rows.shape) < 0.67] = 0.0
+    X, X_new = rows[: len(y)], rows[len(y) :]
+    if case.is_regression:
+        y = (y - y.mean()) / (y.std() if case.has_scale else 1.0)
+    member = "estimator__" if isinstance(case.model, PBPEnsemble) else ""
+    options = {f"{member}standardize": False, f"{member}dtype": "float64"}
+    model = clone(case.model).set_params(**options)
+    sparsely, densely = (replace(t, X=rows, y=y).fitted(model) for rows in (csr_array(X), X))
+    got, expected = _summary(sparsely, csr_array(X_new)), _summary(densely, X_new)
+    width = expected[:, 3:4] - expected[:, :1] if case.is_regression else 1.0
+    difference = float((np.abs(got - expected) / width).max())
+    if not difference <= AGREES:
+        found.note("sparse rows predict otherwise", f"{difference:.3g}")
 
 
 # ---- Units

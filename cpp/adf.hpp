@@ -20,7 +20,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     const int n_out = args.sizes[args.n_layers];
     const size_t n_scratch = L::n_scratch(n_out) + power_scratch<L>(n_out);
     Network<T> net =
-        allocate<T>(arena, args.sizes, args.n_layers,
+        allocate<T>(arena, args.sizes, args.n_layers, is_listed(args.X) && args.n_layers > 1,
                     n_scratch + static_cast<size_t>(L::n_targets(n_out)) + 3 * size_t(n_out));
     if (arena.base == nullptr) return Status::no_memory;
     copy_weights<T, true>(net, args.m_w, args.v_w);
@@ -49,9 +49,12 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     result = AdfResult{};
 
     const ReadPoint<T> read = reader_of<T>(args.X, args.X_scaling);
+    const bool lazy = bounded && net.next.input != nullptr;
+    int64_t n_tempered = 0;  // points whose evidence is given back by now
     const auto set_next = [&](int64_t t) {
-        return read(args.X, args.X_scaling, point_at(args.order, t), x_scale, net.x_next,
-                    net.x2_next);
+        const bool fits = read(args.X, args.X_scaling, point_at(args.order, t), x_scale, net.next);
+        if (lazy) temper_next(net, prior, n_tempered, memory.capacity);
+        return fits;
     };
     if (certain && args.n_points > 0) {
         if (!set_next(0)) return Status::too_large;
@@ -67,9 +70,11 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
         }
         if (bounded && t % memory.every == 0) {
             const int64_t left = args.n_points - t;
-            const double share =
-                share_of(left < memory.every ? left : memory.every, memory.capacity);
-            temper(net, prior, T(share));
+            const int64_t n_now = left < memory.every ? left : memory.every;
+            const double share = share_of(n_now, memory.capacity);
+            temper(net, prior, T(share), lazy ? 1 : 0);
+            n_tempered = t + n_now;
+            if (lazy) temper_next(net, prior, n_tempered, memory.capacity);
             for (int k = 0; k < n_noise; ++k) {
                 alpha[k] = (1.0 - share) * alpha[k] + share * memory.alpha;
                 beta[k] = (1.0 - share) * beta[k] + share * memory.beta;
@@ -82,8 +87,8 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             if (!set_next(t)) return Status::too_large;
             uncertain_first_layer(net, args.X_var + now * n_features, x_scale);
         }
-        swap(net.x, net.x_next);
-        finish_forward<T, Activation, true>(net, net.x2_next, net.m_out, net.v_out);
+        swap(net.point, net.next);
+        finish_forward<T, Activation, true>(net, net.m_out, net.v_out);
         read_targets(args.y, args.y_scaling, now, y);
         const double log_Z = PROBPROP_LIKELY(!weighted)
                                  ? L::evidence(out, y, alpha, beta, net.scratch)
@@ -98,18 +103,17 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
                 for (int k = 0; k < n_out; ++k) args.d_tail_sum[k] += d_tail[k];
             result.n_guarded += L::learn_noise(out, y, alpha, beta);
             const bool shallow = certain && net.n_hidden == 1;
-            result.n_undone +=
-                shallow ? output_backward<T, Weights::updated, Below::first>(net, net.x2_next)
-                        : output_backward<T, Weights::updated>(net, net.x2_next);
+            result.n_undone += shallow ? output_backward<T, Weights::updated, Below::first>(net)
+                                       : output_backward<T, Weights::updated>(net);
             for (int l = net.n_hidden - 1; l > 0; --l) {
                 through_activation<T, false>(net, net.hidden[l]);
-                result.n_undone += middle_backward<T, Weights::updated>(net, l, net.x2_next);
+                result.n_undone += middle_backward<T, Weights::updated>(net, l);
             }
             if (net.n_hidden > 1 && certain) {
                 through_activation<T, true>(net, net.hidden[0]);
             } else if (net.n_hidden > 0 && !certain) {
                 through_activation<T, false>(net, net.hidden[0]);
-                result.n_undone += middle_backward<T, Weights::updated>(net, 0, net.x2_next);
+                result.n_undone += middle_backward<T, Weights::updated>(net, 0);
             }
         } else {  // the point is left out whole
             result.n_skipped += 1;
@@ -120,10 +124,13 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             }
         }
 
-        // After the last point x_next is stale: the sums of that forward are not used.
+        // After the last point `next` is stale: the sums of that forward are not used.
         if (certain && t + 1 < args.n_points && !set_next(t + 1)) return Status::too_large;
         if (certain && net.n_hidden > 0) result.n_undone += first_layer<T, Weights::updated>(net);
     }
+    for (int j = 0; lazy && j <= n_features; ++j)
+        if (prior.tempered[j] < n_tempered)
+            temper_input(net, prior, j, n_tempered, memory.capacity);
     copy_weights<T, false>(net, args.m_w, args.v_w);
     return Status::ok;
 }

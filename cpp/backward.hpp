@@ -55,6 +55,38 @@ PROBPROP_INLINE int check_updates(const T* m, const T* v, Vec<T>* m_new, Vec<T>*
 // of one point and the forward of the next are fused: the weights are read once and written once
 // per point.
 
+// Update one row of weights, which m and v are: x is its input.
+template <typename T, int n_vec>
+PROBPROP_INLINE int update_row(T* w, T x, const Vec<T>* d_m, const Vec<T>* c, Vec<T>* m,
+                               Vec<T>* v) {
+    constexpr int lanes = Simd<T>::lanes;
+    Vec<T> m_new[n_vec], v_new[n_vec];
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        const Vec<T> p = v[b] * x;
+        m_new[b] = m[b] + p * d_m[b];
+        v_new[b] = v[b] - (p * c[b]) * p;
+    }
+    const int undone = check_updates<T, n_vec>(w, w + n_vec * lanes, m_new, v_new);
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        store(w + b * lanes, m[b] = m_new[b]);
+        store(w + (n_vec + b) * lanes, v[b] = v_new[b]);
+    }
+    return undone;
+}
+
+// Add what one row of weights, m and v, gives to (13)(14).
+template <typename T, int n_vec>
+PROBPROP_INLINE void add_row(const Vec<T>* m, const Vec<T>* v, T x, T x2, Vec<T>* sum_m,
+                             Vec<T>* sum_v) {
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        sum_m[b] += m[b] * x;
+        sum_v[b] += v[b] * x2;
+    }
+}
+
 // Apply the update of the point in x; then sum (13)(14) for the point in x_next.
 template <typename T, int n_vec, Weights weights>
 static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, const T* c_,
@@ -74,27 +106,69 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
             m[b] = load(w + b * lanes);
             v[b] = load(w + (n_vec + b) * lanes);
         }
-        if constexpr (weights == Weights::updated) {
-            Vec<T> m_new[n_vec], v_new[n_vec];
-            PROBPROP_UNROLL
-            for (int b = 0; b < n_vec; ++b) {
-                const Vec<T> p = v[b] * x[row];
-                m_new[b] = m[b] + p * d_m[b];
-                v_new[b] = v[b] - (p * c[b]) * p;
-            }
-            undone += check_updates<T, n_vec>(w, w + n_vec * lanes, m_new, v_new);
-            PROBPROP_UNROLL
-            for (int b = 0; b < n_vec; ++b) {
-                store(w + b * lanes, m[b] = m_new[b]);
-                store(w + (n_vec + b) * lanes, v[b] = v_new[b]);
-            }
+        if constexpr (weights == Weights::updated)
+            undone += update_row<T, n_vec>(w, x[row], d_m, c, m, v);
+        add_row<T, n_vec>(m, v, x_next[row], x2_next[row], sum_m, sum_v);
+    }
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        store(m_a + b * lanes, sum_m[b]);
+        store(v_a + b * lanes, sum_v[b]);
+    }
+    return undone;
+}
+
+template <typename T, int n_vec>
+PROBPROP_INLINE T* load_row(T* w, int row, Vec<T>* m, Vec<T>* v) {
+    constexpr int lanes = Simd<T>::lanes;
+    T* at = w + static_cast<size_t>(row) * (2 * n_vec * lanes);
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        m[b] = load(at + b * lanes);
+        v[b] = load(at + (n_vec + b) * lanes);
+    }
+    return at;
+}
+
+// The same where points are lists: rows of weights whose input is 0 are not touched. Lists begin
+// with the same inputs where those are never 0, and end with the bias; of these both are fused.
+template <typename T, int n_vec, Weights weights>
+static int64_t first_layer_listed(T* w, int n_inputs, Point<T> point, const T* d_m_, const T* c_,
+                                  Point<T> next, T* m_a, T* v_a) {
+    constexpr int lanes = Simd<T>::lanes;
+    const int *of_point = point.input, *of_next = next.input;
+    const T *x = point.x, *x_next = next.x, *x2_next = next.x2;
+    const int n = point.n - 1, n_next = next.n - 1;  // without the bias
+    Vec<T> d_m[n_vec], c[n_vec], sum_m[n_vec] = {}, sum_v[n_vec] = {};
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        d_m[b] = load(d_m_ + b * lanes);
+        c[b] = load(c_ + b * lanes);
+    }
+    int64_t undone = 0;
+    int k = 0;
+    if constexpr (weights == Weights::updated) {
+        for (; k < n && k < n_next && of_point[k] == of_next[k]; ++k) {
+            Vec<T> m[n_vec], v[n_vec];
+            T* at = load_row<T, n_vec>(w, of_point[k], m, v);
+            undone += update_row<T, n_vec>(at, x[k], d_m, c, m, v);
+            add_row<T, n_vec>(m, v, x_next[k], x2_next[k], sum_m, sum_v);
         }
-        PROBPROP_UNROLL
-        for (int b = 0; b < n_vec; ++b) {
-            sum_m[b] += m[b] * x_next[row];
-            sum_v[b] += v[b] * x2_next[row];
+        for (int own = k; own < n; ++own) {
+            Vec<T> m[n_vec], v[n_vec];
+            T* at = load_row<T, n_vec>(w, of_point[own], m, v);
+            undone += update_row<T, n_vec>(at, x[own], d_m, c, m, v);
         }
     }
+    Vec<T> m[n_vec], v[n_vec];
+    for (; k < n_next; ++k) {
+        load_row<T, n_vec>(w, of_next[k], m, v);
+        add_row<T, n_vec>(m, v, x_next[k], x2_next[k], sum_m, sum_v);
+    }
+    T* bias = load_row<T, n_vec>(w, n_inputs, m, v);
+    if constexpr (weights == Weights::updated)
+        undone += update_row<T, n_vec>(bias, x[n], d_m, c, m, v);
+    add_row<T, n_vec>(m, v, x_next[n_next], x2_next[n_next], sum_m, sum_v);
     PROBPROP_UNROLL
     for (int b = 0; b < n_vec; ++b) {
         store(m_a + b * lanes, sum_m[b]);
@@ -106,13 +180,17 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
 template <typename T, Weights weights>
 static int64_t first_layer(Network<T>& net) {
     HiddenLayer<T>& layer = net.hidden[0];
+    const bool listed = net.next.input != nullptr;
     int64_t undone = 0;
     for (int b = 0; b < layer.n_blocks; ++b) {
         const int first = layer.blocks[b].first * Simd<T>::lanes;
-#define PROBPROP_BLOCK(n)                                                                        \
-    undone += first_layer_block<T, n, weights>(weight_at(layer, b, 0), layer.n_in + 1, net.x,    \
-                                               layer.d_m + first, layer.d_v + first, net.x_next, \
-                                               net.x2_next, layer.m_a + first, layer.v_a + first)
+        T *w = weight_at(layer, b, 0), *m_a = layer.m_a + first, *v_a = layer.v_a + first;
+        const T *d_m = layer.d_m + first, *c = layer.d_v + first;
+#define PROBPROP_BLOCK(n)                                                                       \
+    undone += listed ? first_layer_listed<T, n, weights>(w, layer.n_in, net.point, d_m, c,      \
+                                                         net.next, m_a, v_a)                    \
+                     : first_layer_block<T, n, weights>(w, layer.n_in + 1, net.point.x, d_m, c, \
+                                                        net.next.x, net.next.x2, m_a, v_a)
         switch (layer.blocks[b].n_vec) {
             case 1: PROBPROP_BLOCK(1); break;
             case 2: PROBPROP_BLOCK(2); break;
@@ -192,8 +270,8 @@ PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<
 
 // The whole output layer, with the derivatives in d_m_out and d_v_out.
 template <typename T, Weights weights, Below below = Below::waits>
-PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2) {
-    const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
+PROBPROP_INLINE int64_t output_backward(Network<T>& net) {
+    const LayerInputs<T> in = inputs_of(net, net.n_hidden);
     const int stride = net.out_n_vec * Simd<T>::lanes, last = net.n_out - 1;
     const auto d_m = [&](int k) { return T(net.d_m_out[k]); };
     const auto d_v = [&](int k) { return T(net.d_v_out[k]); };
@@ -279,10 +357,10 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
 }
 
 template <typename T, Weights weights>
-static int64_t middle_backward(Network<T>& net, int l, const T* x2) {
+static int64_t middle_backward(Network<T>& net, int l) {
     constexpr int lanes = Simd<T>::lanes;
     HiddenLayer<T>& layer = net.hidden[l];
-    const LayerInputs<T> in = inputs_of(net, l, x2);
+    const LayerInputs<T> in = inputs_of(net, l);
     const int rows = layer.n_in + 1;
     int64_t undone = 0;
     for (int b = 0; b < layer.n_blocks; ++b) {

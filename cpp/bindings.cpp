@@ -22,15 +22,15 @@ using AdfReturn =
 
 template <typename T>
 std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(
-    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, AnyMatrix X, AnyMatrix y,
+    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, const AnyRows& X_, AnyMatrix y,
     In1<int64_t> order, const std::string& likelihood, In1<double> alpha, In1<double> beta,
     const std::optional<Memory<T>>& memory, const std::optional<In2<T>>& X_var,
     const std::optional<Weighting>& weighting, const std::optional<In1<double>>& tail) {
+    const Rows X = rows_of(X_);
     AdfArgs<T> args = pass_args<T>(sizes, m_w, v_w, X, {}, X_var, y, {}, likelihood, alpha, beta,
                                    memory, weighting);
     for (size_t i = 0; i < order.shape(0); ++i)
-        check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
-              "order points outside X");
+        check(order.data()[i] >= 0 && order.data()[i] < X.X.n_rows, "order points outside X");
     Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
     Out1<double> alpha_new = copy_of(alpha), beta_new = copy_of(beta);
     args.m_w = m_new.data();
@@ -54,17 +54,17 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(
 // The arguments of a prediction; the moments go to m and v, (n, units of the output layer).
 template <typename T>
 PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1<T>& v_w,
-                            const AnyMatrix& X, const std::optional<Standardizer>& scaling,
+                            const Rows& X, const std::optional<Standardizer>& scaling,
                             const T* X_var, double* m, double* v) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
-    check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
+    check(count_inputs(X) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
     return {sizes.data(),
             static_cast<int>(sizes.size()) - 1,
             m_w.data(),
             v_w.data(),
-            matrix(X),
-            scaling_of(scaling, X.shape(1)),
+            X,
+            scaling_of(scaling, count_inputs(X)),
             X_var,
             m,
             v,
@@ -75,11 +75,12 @@ PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, co
 
 template <typename T>
 std::tuple<Out2<double>, Out2<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
-                                                       In1<T> v_w, AnyMatrix X,
+                                                       In1<T> v_w, const AnyRows& X_,
                                                        const std::optional<In2<T>>& X_var,
                                                        const std::optional<Standardizer>& scaling) {
     check_sizes(sizes);
-    const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
+    const Rows X = rows_of(X_);
+    const size_t n = count_rows(X), n_outputs = static_cast<size_t>(sizes.back());
     Out2<double> m = new_array<double>(n, n_outputs), v = new_array<double>(n, n_outputs);
     const PredictArgs<T> args =
         predict_args(sizes, m_w, v_w, X, scaling, variances_of(X_var, X), m.data(), v.data());
@@ -89,11 +90,12 @@ std::tuple<Out2<double>, Out2<double>> predict_moments(const std::vector<int>& s
 
 template <typename T>
 std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradient(
-    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, AnyMatrix X,
+    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, const AnyRows& X_,
     const std::optional<Standardizer>& scaling) {
+    const Rows X = rows_of(X_);
     check_sizes(sizes);
     check(sizes.back() == 1, "the gradient is that of one output");
-    const size_t n = X.shape(0), n_features = X.shape(1);
+    const size_t n = count_rows(X), n_features = count_columns(X);
     Out1<double> m = new_array<double>(n), v = new_array<double>(n);
     Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
     const GradientArgs<T> args = {
@@ -128,8 +130,9 @@ class Members {
     }
 
     // Mean and variance of the outputs, (members, rows, outputs) each.
-    std::tuple<Out3<double>, Out3<double>> moments(const AnyMatrix& X, int n_threads) const {
-        const size_t n_members = members.size(), n = X.shape(0);
+    std::tuple<Out3<double>, Out3<double>> moments(const AnyRows& X_, int n_threads) const {
+        const Rows X = rows_of(X_);
+        const size_t n_members = members.size(), n = count_rows(X);
         const size_t n_outputs = static_cast<size_t>(std::get<0>(members[0]).back());
         Out3<double> m = new_array3(n_members, n, n_outputs);
         Out3<double> v = new_array3(n_members, n, n_outputs);
@@ -198,6 +201,21 @@ void define_members(nb::module_& m, const char* name) {
              "Each is (sizes, m_w, v_w, scaling or None).")
         .def("moments", &Members<T>::moments, "X"_a, "n_threads"_a = 1,
              "Mean and variance of the outputs, (members, rows, outputs) each, without noise.");
+}
+
+void define_rows(nb::module_& m) {
+    nb::class_<BasisArrays>(m, "Basis",
+                            "Piecewise-linear functions of columns; see cpp/kernel.hpp.")
+        .def(nb::init<In1<int64_t>, In1<double>, In1<double>, In1<int64_t>, In1<int32_t>,
+                      In1<double>, In1<double>, int>(),
+             "first_knot"_a, "knots"_a, "origin"_a, "first_term"_a, "input"_a, "at_origin"_a,
+             "slope"_a, "n_inputs"_a);
+    nb::class_<ListedRows>(m, "ListedRows",
+                           "Rows of which only inputs that are not 0 are looked at.")
+        .def(nb::init<In1<int64_t>, In1<int32_t>, ListedRows::Values, int>(), "indptr"_a,
+             "indices"_a, "values"_a, "n_inputs"_a, "Compressed rows (CSR).")
+        .def(nb::init<AnyMatrix, std::shared_ptr<BasisArrays>>(), "X"_a, "basis"_a,
+             "The columns of X by a basis.");
 }
 
 using SweepReturn = std::tuple<double, double, int64_t, int64_t>;
@@ -299,6 +317,7 @@ NB_MODULE(_kernel, m) {
     }
     m.def("cpu_level", [] { return std::string(active->name); }, "The instruction set in use.");
     m.def("cpu_levels", [names] { return names; }, "Those this machine can run, fastest first.");
+    define_rows(m);
     define_for<double>(m);
     define_for<float>(m);
     define_members<double>(m, "Members64");

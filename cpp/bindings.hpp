@@ -4,16 +4,21 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernel.hpp"
@@ -176,20 +181,149 @@ void set_weighting(AdfArgs<T>& args, const std::optional<Weighting>& weighting, 
     args.power = power;
 }
 
-template <typename T>
-const T* variances_of(const std::optional<In2<T>>& X_var, const AnyMatrix& X) {
-    if (!X_var) return nullptr;
-    check(X_var->shape(0) == X.shape(0) && X_var->shape(1) == X.shape(1),
-          "X and its variances differ in shape");
-    return X_var->data();
-}
-
 inline Matrix matrix(const AnyMatrix& a) {
     const bool single = a.dtype() == nb::dtype<float>();
     check(single || a.dtype() == nb::dtype<double>(), "X and y are of single or double precision");
     check(a.shape(1) <= 1u << 30, "there are too many columns");
     return {a.data(),    single,     static_cast<int64_t>(a.shape(0)), static_cast<int>(a.shape(1)),
             a.stride(0), a.stride(1)};
+}
+
+// ---- Rows: a matrix, or lists of the inputs that are not 0
+
+// A basis with the arrays it is made of, which are checked once.
+class BasisArrays {
+  public:
+    BasisArrays(In1<int64_t> first_knot_, In1<double> knots_, In1<double> origin_,
+                In1<int64_t> first_term_, In1<int32_t> input_, In1<double> at_origin_,
+                In1<double> slope_, int n_inputs)
+        : first_knot(first_knot_),
+          knots(knots_),
+          origin(origin_),
+          first_term(first_term_),
+          input(input_),
+          at_origin(at_origin_),
+          slope(slope_) {
+        check(first_knot.shape(0) >= 2 && first_knot.shape(0) <= 1u << 30,
+              "a basis needs a column, and there are too many");
+        const int n_columns = static_cast<int>(first_knot.shape(0)) - 1;
+        check_offsets(first_knot, knots.shape(0));
+        check(origin.shape(0) == knots.shape(0) + static_cast<size_t>(n_columns),
+              "origin does not have an entry per interval");
+        check(first_term.shape(0) == origin.shape(0) + 1,
+              "first_term does not have an entry per interval and one more");
+        check_offsets(first_term, input.shape(0));
+        check(at_origin.shape(0) == input.shape(0) && slope.shape(0) == input.shape(0),
+              "the terms differ in length");
+        basis = {n_columns,         n_inputs,     first_knot.data(), knots.data(), origin.data(),
+                 first_term.data(), input.data(), at_origin.data(),  slope.data()};
+        check_columns();
+    }
+    BasisArrays(const BasisArrays&) = delete;
+    Basis basis;
+
+  private:
+    static void check_offsets(const In1<int64_t>& offsets, size_t end) {
+        const size_t n = offsets.shape(0);
+        check(offsets.data()[0] == 0 && offsets.data()[n - 1] == static_cast<int64_t>(end),
+              "offsets do not begin at 0 and end with what they count");
+        for (size_t i = 1; i < n; ++i)
+            check(offsets.data()[i - 1] <= offsets.data()[i], "offsets do not ascend");
+    }
+    // Knots ascend, and no input occurs twice in a row: that of a column is only its own.
+    void check_columns() const {
+        std::vector<int64_t> seen(static_cast<size_t>(basis.n_inputs > 0 ? basis.n_inputs : 0), -1);
+        std::vector<int> owner(seen.size(), -1);
+        for (int c = 0; c < basis.n_columns; ++c) {
+            const int64_t first = basis.first_knot[c], last = basis.first_knot[c + 1];
+            for (int64_t k = first + 1; k < last; ++k)
+                check(basis.knots[k - 1] < basis.knots[k], "the knots of a column do not ascend");
+            for (int64_t i = first + c; i <= last + c; ++i)
+                for (int64_t t = basis.first_term[i]; t < basis.first_term[i + 1]; ++t) {
+                    check(basis.input[t] >= 0 && basis.input[t] < basis.n_inputs,
+                          "a term is of no input");
+                    const size_t j = static_cast<size_t>(basis.input[t]);
+                    check(seen[j] != i, "an input has two terms in one interval");
+                    check(owner[j] == -1 || owner[j] == c, "an input is of two columns");
+                    seen[j] = i;
+                    owner[j] = c;
+                }
+        }
+    }
+
+    In1<int64_t> first_knot;
+    In1<double> knots, origin;
+    In1<int64_t> first_term;
+    In1<int32_t> input;
+    In1<double> at_origin, slope;
+};
+
+// Rows of which only inputs that are not 0 are looked at: compressed (CSR), or by a basis.
+class ListedRows {
+  public:
+    using Values = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+    ListedRows(In1<int64_t> indptr_, In1<int32_t> indices_, Values values_, int n_inputs_)
+        : n_inputs(n_inputs_), indptr(indptr_), indices(indices_), values(values_) {
+        const size_t n = indices.shape(0);
+        check(values.shape(0) == n, "indices and values differ in length");
+        check(indptr.shape(0) >= 1 && indptr.data()[0] == 0 &&
+                  indptr.data()[indptr.shape(0) - 1] == static_cast<int64_t>(n),
+              "indptr does not begin at 0 and end with the number of values");
+        // Ascending indices: none occurs twice, and a list is never longer than there are inputs.
+        for (size_t i = 0; i + 1 < indptr.shape(0); ++i) {
+            const int64_t first = indptr.data()[i], last = indptr.data()[i + 1];
+            check(first <= last && last <= static_cast<int64_t>(n), "indptr does not ascend");
+            int32_t before = -1;
+            for (int64_t k = first; k < last; before = indices.data()[k++])
+                check(before < indices.data()[k], "the indices of a row do not ascend");
+            check(before < n_inputs, "an index is of no input");
+        }
+        const bool single = values.dtype() == nb::dtype<float>();
+        check(single || values.dtype() == nb::dtype<double>(),
+              "values are of single or double precision");
+        rows = {{values.data(), single, static_cast<int64_t>(indptr.shape(0)) - 1, n_inputs, 0, 1},
+                indptr.data(),
+                indices.data(),
+                nullptr};
+    }
+    ListedRows(AnyMatrix X_, std::shared_ptr<BasisArrays> basis_)
+        : n_inputs(basis_->basis.n_inputs), X(X_), basis(std::move(basis_)) {
+        check(X.shape(1) == static_cast<size_t>(basis->basis.n_columns),
+              "X does not have the columns of the basis");
+        rows = {matrix(X), nullptr, nullptr, &basis->basis};
+    }
+    Rows rows;
+    int n_inputs;
+
+  private:
+    In1<int64_t> indptr;
+    In1<int32_t> indices;
+    Values values;
+    AnyMatrix X;
+    std::shared_ptr<BasisArrays> basis;
+};
+
+using AnyRows = std::variant<AnyMatrix, ListedRows>;
+
+inline Rows rows_of(const AnyRows& X) {
+    if (const ListedRows* listed = std::get_if<ListedRows>(&X)) return listed->rows;
+    return {matrix(std::get<AnyMatrix>(X)), nullptr, nullptr, nullptr};
+}
+inline size_t count_rows(const Rows& X) { return static_cast<size_t>(X.X.n_rows); }
+inline size_t count_inputs(const Rows& X) {
+    return static_cast<size_t>(X.basis == nullptr ? X.X.n_columns : X.basis->n_inputs);
+}
+// The columns by which derivatives are taken.
+inline size_t count_columns(const Rows& X) { return static_cast<size_t>(X.X.n_columns); }
+
+template <typename T>
+const T* variances_of(const std::optional<In2<T>>& X_var, const Rows& X) {
+    if (!X_var) return nullptr;
+    check(X.indptr == nullptr && X.basis == nullptr, "listed rows have no variances");
+    check(X_var->shape(0) == count_rows(X) && X_var->shape(1) == count_inputs(X),
+          "X and its variances differ in shape");
+    return X_var->data();
 }
 
 // Mean and scale of every column, and how many scales from the mean an entry may lie.
@@ -206,7 +340,7 @@ inline Scaling scaling_of(const std::optional<Standardizer>& scaling, size_t n_c
 // The arguments of a pass, but for where its results go, its order and its poll.
 template <typename T>
 AdfArgs<T> pass_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1<T>& v_w,
-                     const AnyMatrix& X, const std::optional<Standardizer>& X_scaling,
+                     const Rows& X, const std::optional<Standardizer>& X_scaling,
                      const std::optional<In2<T>>& X_var, const AnyMatrix& y,
                      const std::optional<Standardizer>& y_scaling, const std::string& likelihood,
                      const In1<double>& alpha, const In1<double>& beta,
@@ -214,8 +348,8 @@ AdfArgs<T> pass_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1
                      const std::optional<Weighting>& weighting) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
-    check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
-    check(X.shape(0) == y.shape(0), "X and y differ in length");
+    check(count_inputs(X) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
+    check(count_rows(X) == y.shape(0), "X and y differ in length");
     const int index = likelihood_index(likelihood);
     const LikelihoodInfo& info = active->likelihoods[index];
     check_targets(info, matrix(y), sizes.back());
@@ -224,14 +358,14 @@ AdfArgs<T> pass_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1
     AdfArgs<T> args = {};
     args.sizes = sizes.data();
     args.n_layers = static_cast<int>(sizes.size()) - 1;
-    args.X = matrix(X);
-    args.X_scaling = scaling_of(X_scaling, X.shape(1));
+    args.X = X;
+    args.X_scaling = scaling_of(X_scaling, count_inputs(X));
     args.X_var = variances_of(X_var, X);
     args.y = matrix(y);
     args.y_scaling = scaling_of(y_scaling, y.shape(1));
     args.likelihood = index;
     args.memory = memory_args<T>(memory, n_weights);
-    set_weighting(args, weighting, X.shape(0), info);
+    set_weighting(args, weighting, count_rows(X), info);
     args.poll_every = poll_every(n_weights);
     return args;
 }

@@ -34,7 +34,7 @@ class Job {
     Job(const std::vector<int>& sizes_, const In1<T>& m_w_, const In1<T>& v_w_,
         const In1<double>& v_hat_nat_, const In1<double>& a_hat_nat_, const In1<double>& b_hat_nat_,
         const In1<double>& alpha_noise_, const In1<double>& beta_noise_, double alpha_prior_,
-        double beta_prior_, double informative_ratio, AnyMatrix X_, AnyMatrix y_,
+        double beta_prior_, double informative_ratio, AnyRows X_, AnyMatrix y_,
         const std::string& likelihood, In1<bool> refine_, int64_t n_blocks,
         std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
@@ -44,6 +44,7 @@ class Job {
         const std::optional<In1<double>>& tail_, std::optional<In1<double>> tail_rate_)
         : sizes(sizes_),
           X(X_),
+          rows(rows_of(X)),
           y(y_),
           refine(refine_),
           X_scaling(X_scaling_),
@@ -64,8 +65,8 @@ class Job {
           alpha_prior(alpha_prior_),
           beta_prior(beta_prior_) {
         TrainArgs<T> args = {};
-        args.pass = pass_args<T>(sizes, m_w_, v_w_, X, X_scaling, X_var, y, y_scaling, likelihood,
-                                 alpha_noise_, beta_noise_, memory, weighting);
+        args.pass = pass_args<T>(sizes, m_w_, v_w_, rows, X_scaling, X_var, y, y_scaling,
+                                 likelihood, alpha_noise_, beta_noise_, memory, weighting);
         const size_t n_weights = m_w_.shape(0), n_epochs = refine.shape(0);
         const size_t n_noise = alpha_noise_.shape(0);
         check(v_hat_nat_.shape(0) == n_weights && a_hat_nat_.shape(0) == n_weights &&
@@ -83,7 +84,7 @@ class Job {
             check(tail_rate->shape(0) == n_epochs, "there is no rate of the tail per epoch");
             args.tail_rate = tail_rate->data();
         }
-        args.pass.n_points = static_cast<int64_t>(X.shape(0));
+        args.pass.n_points = rows.X.n_rows;
         args.pass.poll_every = args.pass.poll_every / 10 + 1;  // looking at the clock is cheap
         args.n_weights = static_cast<int64_t>(n_weights);
         args.n_noise = static_cast<int>(n_noise);
@@ -97,7 +98,7 @@ class Job {
         args.n_blocks = n_blocks;
         args.refine = refine.data();
         if (generator) args.random = seed(*generator);
-        if (orders) args.orders = checked(*orders, n_epochs, X.shape(0));
+        if (orders) args.orders = checked(*orders, n_epochs, count_rows(rows));
         if (noise_network) add_watcher(args);
         log_Z_sum = new_array<double>(n_epochs, static_cast<size_t>(n_blocks));
         counts = new_array<int64_t>(n_epochs, 4);
@@ -140,7 +141,7 @@ class Job {
     // Let the network of the noise watch the residuals of the passes.
     void add_watcher(TrainArgs<T>& args) {
         const auto& [layers, m, v, power, noise_memory, tails] = *noise_network;
-        const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
+        const size_t n = count_rows(rows), n_outputs = static_cast<size_t>(sizes.back());
         check(y.shape(1) == n_outputs && alpha_noise.shape(0) == n_outputs,
               "the likelihood learns no noise that could be watched");
         check(power.shape(0) == refine.shape(0), "the power does not have an entry per epoch");
@@ -150,7 +151,7 @@ class Job {
         noise_tail = tails_of(tails, sizes.back());
         const size_t shape[2] = {n, 3 * n_outputs};
         const AnyMatrix targets(seen.data(), 2, shape, nb::handle(), nullptr, nb::dtype<double>());
-        AdfArgs<T> pass = pass_args<T>(layers, m, v, X, X_scaling, X_var, targets, {}, "scale",
+        AdfArgs<T> pass = pass_args<T>(layers, m, v, rows, X_scaling, X_var, targets, {}, "scale",
                                        no_noise(unit_alpha), no_noise(unit_beta), noise_memory, {});
         pass.m_w = noise_m_w.data();
         pass.v_w = noise_v_w.data();
@@ -184,7 +185,9 @@ class Job {
 
     // What is only read, kept alive.
     std::vector<int> sizes;
-    AnyMatrix X, y;
+    AnyRows X;
+    Rows rows;
+    AnyMatrix y;
     In1<bool> refine;
     std::optional<Standardizer> X_scaling, y_scaling;
     std::optional<In2<T>> X_var;
@@ -295,7 +298,7 @@ void define_for(nb::module_& m, const char* name) {
         .def(
             nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
                      const In1<double>&, const In1<double>&, const In1<double>&, const In1<double>&,
-                     double, double, double, AnyMatrix, AnyMatrix, const std::string&, In1<bool>,
+                     double, double, double, AnyRows, AnyMatrix, const std::string&, In1<bool>,
                      int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
                      std::optional<In2<T>>, const std::optional<Memory<T>>&,
                      const std::optional<Generator>&, std::optional<In2<int64_t>>,

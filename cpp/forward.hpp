@@ -83,8 +83,8 @@ struct LayerInputs {
     const T *z_m, *z_v, *z_e2;
 };
 template <typename T>
-PROBPROP_INLINE LayerInputs<T> inputs_of(const Network<T>& net, int l, const T* x2) {
-    if (l == 0) return {net.x, net.x_v, x2};
+PROBPROP_INLINE LayerInputs<T> inputs_of(const Network<T>& net, int l) {
+    if (l == 0) return {net.point.x, net.x_v, net.point.x2};
     const HiddenLayer<T>& below = net.hidden[l - 1];
     return {below.z_m, below.z_v, below.z_e2};
 }
@@ -109,19 +109,19 @@ static void linear_layer(HiddenLayer<T>& layer, const LayerInputs<T>& in) {
 // Give the next point, which is set, its variances, and sum (13)(14) of the first layer for it.
 template <typename T>
 static void uncertain_first_layer(Network<T>& net, const T* variances, T inv_sqrt_n) {
-    add_variances(variances, net.n_features, inv_sqrt_n, net.x_v, net.x2_next);
-    if (net.n_hidden > 0) linear_layer(net.hidden[0], {net.x_next, net.x_v, net.x2_next});
+    add_variances(variances, net.n_features, inv_sqrt_n, net.x_v, net.next.x2);
+    if (net.n_hidden > 0) linear_layer(net.hidden[0], {net.next.x, net.x_v, net.next.x2});
 }
 
 // From the first layer's activations to the means and variances of the outputs.
 template <typename T, typename Activation, bool with_derivatives>
-PROBPROP_INLINE void finish_forward(Network<T>& net, const T* x2, double* m, double* v) {
+PROBPROP_INLINE void finish_forward(Network<T>& net, double* m, double* v) {
     constexpr int lanes = Simd<T>::lanes;
     for (int l = 0; l < net.n_hidden; ++l) {
-        if (l > 0) linear_layer(net.hidden[l], inputs_of(net, l, x2));
+        if (l > 0) linear_layer(net.hidden[l], inputs_of(net, l));
         activate<T, Activation, with_derivatives>(net.hidden[l]);
     }
-    const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
+    const LayerInputs<T> in = inputs_of(net, net.n_hidden);
     const int stride = net.out_n_vec * lanes;
     for (int k = 0; k < net.n_out; ++k) {
         const T *out_m = net.out_m + k * stride, *out_v = net.out_v + k * stride;

@@ -17,11 +17,37 @@ struct Matrix {
     int64_t row_stride, column_stride;  // in numbers
 };
 
+// Piecewise-linear functions of the columns of a matrix: the inputs that a network has instead of
+// the columns. The knots of column c, first_knot[c] up to first_knot[c + 1], ascend and cut its
+// values into one interval more than there are knots; those of column c are numbered from
+// first_knot[c] + c on, and a value at a knot belongs to the right one. In interval i the inputs
+// that are not 0 are those of the terms first_term[i] up to first_term[i + 1]:
+//     input[t] is at_origin[t] + slope[t] (x - origin[i]).
+struct Basis {
+    int n_columns, n_inputs;
+    const int64_t* first_knot;  // (n_columns + 1,)
+    const double* knots;
+    const double* origin;  // of each interval
+    const int64_t* first_term;
+    const int32_t* input;  // no two terms of a row have the same
+    const double *at_origin, *slope;
+};
+
+// The rows that a network sees: as they lie; or compressed (CSR), where X has the values, one after
+// the other, and the inputs of row i are those of indices[indptr[i]] up to indptr[i + 1]; or the
+// columns of X by a basis. Of the last two only inputs that are not 0 are ever looked at.
+struct Rows {
+    Matrix X;
+    const int64_t* indptr;  // (n_rows + 1,); null: not compressed
+    const int32_t* indices;
+    const Basis* basis;  // null: there is none
+};
+
 // What standardises a matrix, (n_columns,) each: (x - mean)/scale. Null: it is taken as it is.
 struct Scaling {
     const double *mean, *scale;
     double largest;  // refuse what lies farther from the mean than this many scales
-};
+};  // Inputs that are listed have no mean: 0 stays 0.
 
 // Which point comes t-th: entry first + t of an index of either width; or point first + t.
 struct Order {
@@ -65,9 +91,10 @@ struct AdfArgs {
     const int* sizes;  // units per layer, n_layers + 1 of them
     int n_layers;
     T *m_w, *v_w;  // read, and written when the pass ends well
-    Matrix X;      // (n, sizes[0])
+    Rows X;        // (n, sizes[0])
     Scaling X_scaling;
-    const T* X_var;  // variances of the standardised entries, row-major; null: there are none
+    const T* X_var;  // variances of the standardised entries, row-major; null: there are none, as
+                     // of all inputs that are listed
     Matrix y;        // (n, targets of the likelihood)
     Scaling y_scaling;
     const double* weights;  // (n,), above 0; null: each is 1
@@ -97,7 +124,7 @@ struct PredictArgs {
     const int* sizes;
     int n_layers;
     const T *m_w, *v_w;
-    Matrix X;
+    Rows X;
     Scaling X_scaling;
     const T* X_var;  // of the standardised entries, row-major; null: no variances
     double *m, *v;   // (n_rows, units of the output layer)
@@ -109,22 +136,19 @@ struct PredictArgs {
 template <typename T>
 struct GradientArgs {
     PredictArgs<T> predict;
-    double *dm_dx, *dv_dx;  // (n_rows, sizes[0]) row-major
+    double *dm_dx, *dv_dx;  // (n_rows, sizes[0]) row-major; with a basis by its columns, so many
 };
 
 // A network with known weights, and rows in their own units.
-template <typename T>
 struct SampledArgs {
     const int* sizes;  // units per layer, n_layers + 1 of them, the last one 1
     int n_layers;
-    const double* const* w;       // of each layer, (n_out, n_in + 1) row-major, bias last
-    const T* X;                   // (n_rows, sizes[0])
-    int64_t per_row, per_column;  // steps from one entry to the next, in entries
-    int64_t n_rows;
+    const double* const* w;          // of each layer, (n_out, n_in + 1) row-major, bias last
+    Rows X;                          // (n_rows, sizes[0])
     const double *x_mean, *x_scale;  // (sizes[0],)
     double y_mean, y_scale;
     double* f;      // (n_rows,)
-    double* df_dx;  // (n_rows, sizes[0]) row-major; null: not wanted
+    double* df_dx;  // (n_rows, sizes[0]) row-major, or by the columns of a basis; null: not wanted
 };
 
 struct ClassArgs {
@@ -203,7 +227,6 @@ struct Kernels {
     Status (*adf_pass)(const AdfArgs<T>&, AdfResult&);
     Status (*predict)(const PredictArgs<T>&);
     Status (*gradient)(const GradientArgs<T>&);
-    Status (*sampled)(const SampledArgs<T>&);  // T is the type of X
     // Six ReLU quantities per unit, for the tests: out is (6, n).
     void (*relu_moments)(const T* m_a, const T* v_a, int64_t n, T* out);
 };
@@ -217,6 +240,7 @@ struct Level {
     int n_likelihoods;
     Status (*log_Z)(const EvidenceArgs&, double&);
     Status (*class_log_probabilities)(const ClassArgs&);
+    Status (*sampled)(const SampledArgs&);
     void (*scale_mixtures)(const ScaleArgs&);
     Status (*mixture)(const MixtureArgs&);
     Status (*power_moments)(const PowerArgs&);

@@ -56,7 +56,7 @@ static void scale_mixtures(const ScaleArgs& a) {
 
 template <typename T, typename Activation>
 static constexpr Kernels<T> kernels = {adf_pass<T, Activation>, predict<T, Activation>,
-                                       gradient<T, Activation>, sampled<T>, relu_moments_many<T>};
+                                       gradient<T, Activation>, relu_moments_many<T>};
 
 #define PROBPROP_STRING_(x) #x
 #define PROBPROP_STRING(x) PROBPROP_STRING_(x)
@@ -72,6 +72,7 @@ const Level level = {PROBPROP_STRING(PROBPROP_LEVEL),
                      Likelihoods::size,
                      log_Z,
                      class_log_probabilities,
+                     sampled,
                      scale_mixtures,
                      mixture,
                      power_moments};

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "arena.hpp"
+#include "points.hpp"
 #include "simd.hpp"
 
 namespace probprop {
@@ -53,8 +54,7 @@ struct Network {
     double *m_out, *v_out;      // the output's moments, (n_out,)
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
     double* scratch;            // what the likelihood works in
-    T *x, *x_next;              // points as the first layer sees them: x/sqrt(n), bias last
-    T* x2_next;                 // x^2/n, with its variance (x^2 + variance)/n
+    Point<T> point, next;       // their x2 is the same; with a variance (x^2 + variance)/n
     T* x_v;                     // variance/n; 0 where the inputs are certain
     T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
@@ -63,7 +63,8 @@ PROBPROP_INLINE int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // Lay the network out in the arena (which only measures while its base is null).
 template <typename T>
-static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, size_t n_scratch) {
+static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, bool listed,
+                          size_t n_scratch) {
     constexpr int lanes = Simd<T>::lanes;
     Network<T> net;
     net.n_hidden = n_layers - 1;
@@ -117,18 +118,26 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, size_t n
     for (double** field : per_output_unit) *field = arena.take<double>(n_out);
     net.scratch = arena.take<double>(n_scratch);
     const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
-    T** per_point[] = {&net.x, &net.x_next, &net.x2_next, &net.x_v};
+    T** per_point[] = {&net.point.x, &net.next.x, &net.next.x2, &net.x_v};
     for (T** field : per_point) *field = arena.take<T>(point);
+    net.point.x2 = net.next.x2;
+    Point<T>* points[] = {&net.point, &net.next};
+    for (Point<T>* p : points) {
+        p->input = listed ? arena.take<int>(point) : nullptr;
+        p->n = 1;  // the bias
+    }
     net.d_z_m = arena.take<T>(widest + lanes);
     net.d_z_v = arena.take<T>(widest + lanes);
     return net;
 }
 
+// With `listed` its points are lists.
 template <typename T>
-static Network<T> allocate(Arena& arena, const int* sizes, int n_layers, size_t n_scratch = 0) {
-    lay_out<T>(arena, sizes, n_layers, n_scratch);  // measures
+static Network<T> allocate(Arena& arena, const int* sizes, int n_layers, bool listed,
+                           size_t n_scratch = 0) {
+    lay_out<T>(arena, sizes, n_layers, listed, n_scratch);  // measures
     if (!arena.reserve()) return Network<T>{};
-    return lay_out<T>(arena, sizes, n_layers, n_scratch);
+    return lay_out<T>(arena, sizes, n_layers, listed, n_scratch);
 }
 
 // Where the weight from `row` to `unit` has its mean; the variance is `n_vec * lanes` further.
@@ -139,33 +148,46 @@ PROBPROP_INLINE T* weight_at(const HiddenLayer<T>& layer, int block, int row) {
            static_cast<size_t>(row) * 2 * static_cast<size_t>(b.n_vec) * Simd<T>::lanes;
 }
 
-// Copy between the flat (n_out, n_in + 1) row-major arrays and the blocks.
+// Call visit(row, u, units, flat) for every weight of a layer: the row of its block begins at `row`
+// of the layer's weights and has its mean at u, its variance at units + u; `flat` is where it is in
+// the flat (n_out, n_in + 1) row-major arrays, or -1 of padding. A few rows at a time, so that both
+// sides of a copy stay in the cache.
+template <typename T, typename Visit>
+PROBPROP_INLINE void each_weight(const HiddenLayer<T>& layer, Visit visit) {
+    constexpr int lanes = Simd<T>::lanes, at_once = 8;
+    const int rows = layer.n_in + 1;
+    for (int b = 0; b < layer.n_blocks; ++b) {
+        const int first = layer.blocks[b].first * lanes;
+        const int units = layer.blocks[b].n_vec * lanes;
+        for (int top = 0; top < rows; top += at_once) {
+            const int end = top + at_once < rows ? top + at_once : rows;
+            for (int u = 0; u < units; ++u) {
+                size_t row = layer.blocks[b].offset + size_t(top) * 2 * size_t(units);
+                const bool padding = first + u >= layer.n_out;
+                for (int j = top; j < end; ++j, row += 2 * size_t(units))
+                    visit(row, u, units, padding ? -1 : int64_t(first + u) * rows + j);
+            }
+        }
+    }
+}
+
+// Copy between the flat arrays and the blocks.
 template <typename T, bool to_blocks>
 static void copy_weights(Network<T>& net, T* m_w, T* v_w) {
     constexpr int lanes = Simd<T>::lanes;
     for (int l = 0; l < net.n_hidden; ++l) {
         HiddenLayer<T>& layer = net.hidden[l];
-        const int rows = layer.n_in + 1;
-        for (int b = 0; b < layer.n_blocks; ++b) {
-            const int first = layer.blocks[b].first * lanes;
-            const int units = layer.blocks[b].n_vec * lanes;
-            for (int row = 0; row < rows; ++row) {
-                T* at = weight_at(layer, b, row);
-                for (int u = 0; u < units; ++u) {
-                    const bool padding = first + u >= layer.n_out;
-                    const size_t flat = static_cast<size_t>(first + u) * static_cast<size_t>(rows) +
-                                        static_cast<size_t>(row);
-                    if (to_blocks) {
-                        at[u] = padding ? T(0) : m_w[flat];
-                        at[units + u] = padding ? T(1) : v_w[flat];
-                    } else if (!padding) {
-                        m_w[flat] = at[u];
-                        v_w[flat] = at[units + u];
-                    }
-                }
+        each_weight(layer, [&](size_t row, int u, int units, int64_t flat) {
+            T* at = layer.weights + row;
+            if (to_blocks) {
+                at[u] = flat < 0 ? T(0) : m_w[flat];
+                at[units + u] = flat < 0 ? T(1) : v_w[flat];
+            } else if (flat >= 0) {
+                m_w[flat] = at[u];
+                v_w[flat] = at[units + u];
             }
-        }
-        const size_t n = static_cast<size_t>(layer.n_out) * static_cast<size_t>(rows);
+        });
+        const size_t n = static_cast<size_t>(layer.n_out) * (static_cast<size_t>(layer.n_in) + 1);
         m_w += n;
         v_w += n;
         if (to_blocks) {

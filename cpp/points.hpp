@@ -19,6 +19,11 @@ PROBPROP_INLINE int64_t point_at(const Order& order, int64_t t) {
     return order.wide != nullptr ? order.wide[t] : t;
 }
 
+// Whether only inputs that are not 0 are looked at.
+PROBPROP_INLINE bool is_listed(const Rows& rows) {
+    return rows.indptr != nullptr || rows.basis != nullptr;
+}
+
 // The cache lines of row i, which random orders would wait for.
 PROBPROP_INLINE void prefetch_row(const Matrix& a, int64_t i) {
     const int64_t width = a.single ? 4 : 8;
@@ -30,6 +35,14 @@ PROBPROP_INLINE void prefetch_row(const Matrix& a, int64_t i) {
     } else {
         for (int j = 0; j < a.n_columns; ++j) __builtin_prefetch(row + j * a.column_stride * width);
     }
+}
+
+PROBPROP_INLINE void prefetch_row(const Rows& rows, int64_t i) {
+    if (rows.indptr == nullptr) return prefetch_row(rows.X, i);
+    const int64_t first = rows.indptr[i], width = rows.X.single ? 4 : 8;
+    const int n = static_cast<int>(rows.indptr[i + 1] - first);
+    prefetch(rows.indices + first, n);
+    prefetch(static_cast<const char*>(rows.X.data) + first * width, n * static_cast<int>(width));
 }
 
 // The targets of point i, standardised; (n_columns,).
@@ -55,12 +68,24 @@ PROBPROP_INLINE void store_loose(U* p, typename Loose<U>::Vec a) {
     *reinterpret_cast<typename Loose<U>::Vec*>(p) = a;
 }
 
-// The input layer (17) of point i: x/sqrt(n) and x^2/n with n = n_columns + 1, bias last. False
-// where an entry is too large. `dense`: the entries of a row lie side by side.
+// A point as the first layer sees it, (17): x/sqrt(n) and x^2/n of n - 1 inputs and the bias, which
+// is the last. A list has only inputs that are not 0, and the bias, with their numbers.
+template <typename T>
+struct Point {
+    T *x, *x2;
+    int* input;  // null: all inputs, in their order
+    int n;       // of a list, how many it has
+};
+
+// The point i of rows that are not listed. False where an entry is too large. `dense`: the entries
+// of a row lie side by side.
 template <typename T, typename Source, bool dense, bool scaled>
-static bool read_point(const Matrix& X, const Scaling& scaling, int64_t i, T inv_sqrt_n,
-                       T* __restrict x, T* __restrict x2) {
+static bool read_point(const Rows& rows, const Scaling& scaling, int64_t i, T inv_sqrt_n,
+                       Point<T>& point) {
     constexpr int lanes = Simd<double>::lanes;
+    const Matrix& X = rows.X;
+    T* __restrict x = point.x;
+    T* __restrict x2 = point.x2;
     const Source* __restrict row = static_cast<const Source*>(X.data) + i * X.row_stride;
     const double* __restrict mean = scaling.mean;
     const double* __restrict scale = scaling.scale;
@@ -100,12 +125,86 @@ static bool read_point(const Matrix& X, const Scaling& scaling, int64_t i, T inv
     return beyond == 0;
 }
 
+// ---- Rows of which only inputs that are not 0 are looked at
+
+// The interval of x between n ascending knots: how many of them are not above it. A few are
+// counted, which takes no branch that nobody could predict.
+PROBPROP_INLINE int64_t interval_of(double x, const double* knots, int64_t n) {
+    constexpr int64_t few = 64;
+    int64_t below = 0, count = 0;
+    for (; n > few; n -= n / 2) below += knots[below + n / 2 - 1] <= x ? n / 2 : 0;
+    for (int64_t k = 0; k < n; ++k) count += knots[below + k] <= x ? 1 : 0;
+    return below + count;
+}
+
+// Call visit(input, value, column, slope) for the inputs of row i that are not 0: the column that
+// an input comes from, and its derivative by that.
+template <typename Source, typename Visit>
+PROBPROP_INLINE void each_compressed(const Rows& rows, int64_t i, Visit visit) {
+    const Source* values = static_cast<const Source*>(rows.X.data);
+    const int64_t last = rows.indptr[i + 1];
+    for (int64_t k = rows.indptr[i]; k < last; ++k)
+        visit(rows.indices[k], double(values[k]), rows.indices[k], 1.0);
+}
+template <typename Visit>
+PROBPROP_INLINE void each_input(const Rows& rows, int64_t i, Visit visit) {
+    if (rows.basis == nullptr) {
+        if (rows.X.single) return each_compressed<float>(rows, i, visit);
+        return each_compressed<double>(rows, i, visit);
+    }
+    const Basis& basis = *rows.basis;
+    for (int c = 0; c < basis.n_columns; ++c) {
+        const double x = entry(rows.X, i, c);
+        const int64_t first = basis.first_knot[c], n = basis.first_knot[c + 1] - first;
+        const int64_t interval = first + c + interval_of(x, basis.knots + first, n);
+        const double along = x - basis.origin[interval];
+        for (int64_t t = basis.first_term[interval]; t < basis.first_term[interval + 1]; ++t)
+            visit(basis.input[t], basis.at_origin[t] + basis.slope[t] * along, c, basis.slope[t]);
+    }
+}
+
+// The point i as a list, or with all inputs where it has no room for one. False where an input is
+// too large.
 template <typename T>
-using ReadPoint = bool (*)(const Matrix&, const Scaling&, int64_t, T, T*, T*);
+static bool read_listed(const Rows& rows, const Scaling& scaling, int64_t i, T inv_sqrt_n,
+                        Point<T>& point) {
+    T* __restrict x = point.x, * __restrict x2 = point.x2;
+    int* __restrict input = point.input;
+    const int n_inputs = rows.basis != nullptr ? rows.basis->n_inputs : rows.X.n_columns;
+    if (input == nullptr) {
+        memset(x, 0, static_cast<size_t>(n_inputs) * sizeof(T));
+        memset(x2, 0, static_cast<size_t>(n_inputs) * sizeof(T));
+    }
+    const double* __restrict scale = scaling.scale;
+    const double largest = scale == nullptr ? __builtin_inf() : scaling.largest;
+    int n = 0;
+    bool fits = true;
+    const auto add = [&](int j, double value, int, double) {
+        const double exact = scale == nullptr ? value : value / scale[j];
+        fits &= __builtin_fabs(exact) <= largest;
+        const T z = T(exact) * inv_sqrt_n;
+        const int at = input == nullptr ? j : n++;
+        x[at] = z;
+        x2[at] = z * z;
+        if (input != nullptr) input[at] = j;
+    };
+    each_input(rows, i, add);
+    const int bias = input == nullptr ? n_inputs : n;
+    x[bias] = inv_sqrt_n;
+    x2[bias] = inv_sqrt_n * inv_sqrt_n;
+    if (input != nullptr) input[bias] = n_inputs;
+    point.n = n + 1;
+    return fits;
+}
+
+template <typename T>
+using ReadPoint = bool (*)(const Rows&, const Scaling&, int64_t, T, Point<T>&);
 
 // The way to read these points, chosen once for all of them.
 template <typename T>
-static ReadPoint<T> reader_of(const Matrix& X, const Scaling& scaling) {
+static ReadPoint<T> reader_of(const Rows& rows, const Scaling& scaling) {
+    if (is_listed(rows)) return read_listed<T>;
+    const Matrix& X = rows.X;
     static constexpr ReadPoint<T> readers[] = {
         read_point<T, double, false, false>, read_point<T, double, false, true>,
         read_point<T, double, true, false>,  read_point<T, double, true, true>,

@@ -9,6 +9,7 @@
 
 #include "arena.hpp"
 #include "kernel.hpp"
+#include "points.hpp"
 #include "simd.hpp"
 
 namespace probprop {
@@ -97,21 +98,19 @@ PROBPROP_INLINE void backward(const SampledLayer& l) {
     sum_all<Finish, n_vec>(transposed, l.n_in, l.n_out, nullptr, l.scale, l.z_out, l.z_in);
 }
 
-template <typename T>
 struct SampledNetwork {
-    const SampledArgs<T>& args;
+    const SampledArgs& args;
     SampledLayer* layers;
     double* x;  // the features of a batch, standardised, (n_features, rows)
     double* f;  // the output of a batch
 };
 
 // Lay the network out in the arena (which only measures while its base is null).
-template <typename T>
-static SampledNetwork<T> lay_out_sampled(Arena& arena, const SampledArgs<T>& args) {
+static SampledNetwork lay_out_sampled(Arena& arena, const SampledArgs& args) {
     constexpr size_t lanes = Simd<double>::lanes, full = most_vectors * lanes;
-    const size_t batch = static_cast<size_t>(args.n_rows) < full ? lanes : full;
+    const size_t batch = static_cast<size_t>(args.X.X.n_rows) < full ? lanes : full;
     const size_t n_layers = static_cast<size_t>(args.n_layers);
-    SampledNetwork<T> net = {args, arena.take<SampledLayer>(n_layers), nullptr, nullptr};
+    SampledNetwork net = {args, arena.take<SampledLayer>(n_layers), nullptr, nullptr};
     net.x = net.f = arena.take<double>(static_cast<size_t>(args.sizes[0]) * batch);
     for (int l = 0; l < args.n_layers; ++l) {
         const int n_in = args.sizes[l], n_out = args.sizes[l + 1];
@@ -126,14 +125,16 @@ static SampledNetwork<T> lay_out_sampled(Arena& arena, const SampledArgs<T>& arg
 
 // Standardise the rows from `first` on, transposed; lanes without a row repeat the last one.
 template <typename T, int n_vec>
-PROBPROP_INLINE void set_rows(const SampledNetwork<T>& net, int64_t first) {
+PROBPROP_INLINE void set_rows(const SampledNetwork& net, int64_t first) {
     constexpr int lanes = Simd<double>::lanes, batch = n_vec * lanes;
-    const SampledArgs<T>& args = net.args;
-    const int64_t last = args.n_rows - 1;
+    const SampledArgs& args = net.args;
+    const Matrix& X = args.X.X;
+    const int64_t last = X.n_rows - 1;
     for (int r = 0; r < batch; ++r) {
-        const T* row = args.X + (first + r < last ? first + r : last) * args.per_row;
+        const T* row =
+            static_cast<const T*>(X.data) + (first + r < last ? first + r : last) * X.row_stride;
         for (int j = 0; j < args.sizes[0]; ++j)
-            net.x[j * batch + r] = double(row[j * args.per_column]);
+            net.x[j * batch + r] = double(row[j * X.column_stride]);
     }
     for (int j = 0; j < args.sizes[0]; ++j)
         for (int i = 0; i < n_vec; ++i) {
@@ -142,40 +143,82 @@ PROBPROP_INLINE void set_rows(const SampledNetwork<T>& net, int64_t first) {
         }
 }
 
+// The first layer of rows of which only inputs that are not 0 are looked at; where it is not the
+// last, its units give the larger of a and 0.
+template <int n_vec>
+static void forward_listed(const SampledNetwork& net, int64_t first) {
+    constexpr int batch = n_vec * Simd<double>::lanes;
+    const SampledArgs& args = net.args;
+    const SampledLayer& l = net.layers[0];
+    const int64_t last = args.X.X.n_rows - 1, per_unit = l.n_in + 1;
+    for (int r = 0; r < batch; ++r) {
+        for (int u = 0; u < l.n_out; ++u) l.z_out[u * batch + r] = l.w[u * per_unit + l.n_in];
+        const auto add = [&](int j, double value, int, double) {
+            const double x = value / args.x_scale[j];
+            for (int u = 0; u < l.n_out; ++u) l.z_out[u * batch + r] += l.w[u * per_unit + j] * x;
+        };
+        each_input(args.X, first + r < last ? first + r : last, add);
+    }
+    for (int i = 0; i < l.n_out * batch; ++i) {
+        const double a = l.z_out[i] * l.scale;
+        l.z_out[i] = args.n_layers > 1 && a < 0.0 ? 0.0 : a;  // NaN stays
+    }
+}
+
+// Write the derivatives of row `row`, which are in lane r of net.x.
+PROBPROP_INLINE void store_gradient(const SampledNetwork& net, int64_t row, int r, int batch) {
+    const SampledArgs& args = net.args;
+    if (args.X.basis == nullptr) {
+        double* df_dx = args.df_dx + row * args.sizes[0];
+        for (int j = 0; j < args.sizes[0]; ++j)
+            df_dx[j] = net.x[j * batch + r] / args.x_scale[j] * args.y_scale;
+        return;
+    }
+    const int n_columns = args.X.basis->n_columns;
+    double* df_dx = args.df_dx + row * n_columns;
+    for (int c = 0; c < n_columns; ++c) df_dx[c] = 0.0;
+    each_input(args.X, row, [&](int input, double, int column, double slope) {
+        df_dx[column] += slope / args.x_scale[input] * net.x[input * batch + r] * args.y_scale;
+    });
+}
+
 // The rows from `first` on, as many as there are in a batch.
-template <typename T, int n_vec>
-static void sampled_batch(const SampledNetwork<T>& net, int64_t first) {
+template <int n_vec>
+static void sampled_batch(const SampledNetwork& net, int64_t first) {
     constexpr int lanes = Simd<double>::lanes, batch = n_vec * lanes;
-    const SampledArgs<T>& args = net.args;
-    const int64_t left = args.n_rows - first;
+    const SampledArgs& args = net.args;
+    const bool listed = is_listed(args.X);
+    const int64_t left = args.X.X.n_rows - first;
     const int n = left < batch ? int(left) : batch, top = args.n_layers - 1;
-    set_rows<T, n_vec>(net, first);
-    for (int l = 0; l < top; ++l) forward<Rectified, n_vec>(net.layers[l]);
-    forward<Plain, n_vec>(net.layers[top]);
+    if (listed)
+        forward_listed<n_vec>(net, first);
+    else if (args.X.X.single)
+        set_rows<float, n_vec>(net, first);
+    else
+        set_rows<double, n_vec>(net, first);
+    for (int l = listed ? 1 : 0; l < top; ++l) forward<Rectified, n_vec>(net.layers[l]);
+    if (!listed || top > 0) forward<Plain, n_vec>(net.layers[top]);
     for (int r = 0; r < n; ++r) args.f[first + r] = net.f[r] * args.y_scale + args.y_mean;
     if (args.df_dx == nullptr) return;
 
     for (int r = 0; r < batch; ++r) net.f[r] = 1.0;  // df/df
     for (int l = top; l > 0; --l) backward<WhereOn, n_vec>(net.layers[l]);
     backward<Plain, n_vec>(net.layers[0]);
-    for (int r = 0; r < n; ++r)
-        for (int j = 0; j < args.sizes[0]; ++j)
-            args.df_dx[(first + r) * args.sizes[0] + j] =
-                net.x[j * batch + r] / args.x_scale[j] * args.y_scale;
+    for (int r = 0; r < n; ++r) store_gradient(net, first + r, r, batch);
 }
 
 // Subnormal numbers are not flushed here: X comes in its own units, which may be that small.
-template <typename T>
-static Status sampled(const SampledArgs<T>& args) {
+static Status sampled(const SampledArgs& args) {
     Arena arena;
     lay_out_sampled(arena, args);  // measures
     if (!arena.reserve()) return Status::no_memory;
-    const SampledNetwork<T> net = lay_out_sampled(arena, args);
+    const SampledNetwork net = lay_out_sampled(arena, args);
     constexpr int lanes = Simd<double>::lanes;
     int64_t row = 0;
-    for (; row + most_vectors * lanes <= args.n_rows; row += most_vectors * lanes)
-        sampled_batch<T, most_vectors>(net, row);
-    for (; row < args.n_rows; row += lanes) sampled_batch<T, 1>(net, row);
+    const int64_t n_rows = args.X.X.n_rows;
+    for (; row + most_vectors * lanes <= n_rows; row += most_vectors * lanes)
+        sampled_batch<most_vectors>(net, row);
+    for (; row < n_rows; row += lanes) sampled_batch<1>(net, row);
     return Status::ok;
 }
 

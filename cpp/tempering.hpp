@@ -14,6 +14,7 @@ template <typename T>
 struct PriorPrecisions {
     T** hidden;  // per layer
     T* out;
+    int64_t* tempered;  // of each input of the first layer: points whose evidence it has given back
 };
 
 template <typename T>
@@ -25,6 +26,7 @@ static PriorPrecisions<T> lay_out(Arena& arena, const Network<T>& net) {
         if (prior.hidden != nullptr) prior.hidden[l] = precisions;
     }
     prior.out = arena.take<T>(static_cast<size_t>(net.n_out * net.out_n_vec) * Simd<T>::lanes);
+    prior.tempered = arena.take<int64_t>(static_cast<size_t>(net.n_features) + 1);
     return prior;
 }
 
@@ -37,15 +39,10 @@ static PriorPrecisions<T> allocate(Arena& arena, const Network<T>& net, const T*
     PriorPrecisions<T> prior = lay_out(arena, net);
     for (int l = 0; l < net.n_hidden; ++l) {
         const HiddenLayer<T>& layer = net.hidden[l];
-        const size_t rows = static_cast<size_t>(layer.n_in) + 1;
-        T* at = prior.hidden[l];
-        for (int b = 0; b < layer.n_blocks; ++b) {
-            const int first = layer.blocks[b].first * lanes;
-            for (size_t row = 0; row < rows; ++row)
-                for (int u = first; u < first + layer.blocks[b].n_vec * lanes; ++u)
-                    *at++ = u < layer.n_out ? v_hat_nat[static_cast<size_t>(u) * rows + row] : T(1);
-        }
-        v_hat_nat += static_cast<size_t>(layer.n_out) * rows;
+        each_weight(layer, [&](size_t row, int u, int, int64_t flat) {
+            prior.hidden[l][row / 2 + size_t(u)] = flat < 0 ? T(1) : v_hat_nat[flat];
+        });
+        v_hat_nat += static_cast<size_t>(layer.n_out) * (static_cast<size_t>(layer.n_in) + 1);
     }
     T* at = prior.out;
     for (int k = 0; k < net.n_out; ++k, v_hat_nat += net.out_n_in)
@@ -63,10 +60,11 @@ PROBPROP_INLINE void temper_vector(T* m, T* v, const T* v_hat, T share) {
     store(v, v_old * r);
 }
 
+// All layers from `first` on.
 template <typename T>
-static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share) {
+static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share, int first) {
     constexpr int lanes = Simd<T>::lanes;
-    for (int l = 0; l < net.n_hidden; ++l) {
+    for (int l = first; l < net.n_hidden; ++l) {
         const HiddenLayer<T>& layer = net.hidden[l];
         const T* v_hat = prior.hidden[l];
         for (int b = 0; b < layer.n_blocks; ++b) {
@@ -84,9 +82,39 @@ static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share) {
 // The share that `n_points` steps give back together, each 1/capacity of what is left.
 PROBPROP_INLINE double share_of(int64_t n_points, double capacity) {
     double kept = 1.0, base = 1.0 - 1.0 / capacity;
-    for (; n_points > 0; n_points /= 2, base *= base)
-        if (n_points % 2 == 1) kept *= base;
+    for (; n_points > 0; n_points >>= 1, base *= base)
+        kept *= (n_points & 1) != 0 ? base : 1.0;  // no branch, which nobody could predict
     return 1.0 - kept;
+}
+
+// ---- The first layer where points are lists: weights whose inputs are 0 do not change between two
+// returns of evidence, and those compose to one. So each row is tempered when its input occurs.
+
+// Let the weights of an input give back what they have not yet of the first `n_points` points.
+template <typename T>
+static __attribute__((noinline)) void temper_input(Network<T>& net, const PriorPrecisions<T>& prior,
+                                                   int input, int64_t n_points, double capacity) {
+    constexpr int lanes = Simd<T>::lanes;
+    const T share = T(share_of(n_points - prior.tempered[input], capacity));
+    prior.tempered[input] = n_points;
+    const HiddenLayer<T>& layer = net.hidden[0];
+    for (int b = 0; b < layer.n_blocks; ++b) {
+        const int units = layer.blocks[b].n_vec * lanes;
+        const T* v_hat = prior.hidden[0] + layer.blocks[b].offset / 2 +
+                         static_cast<size_t>(input) * static_cast<size_t>(units);
+        T* m = weight_at(layer, b, input);
+        for (int u = 0; u < units; u += lanes)
+            temper_vector<T>(m + u, m + units + u, v_hat + u, share);
+    }
+}
+
+// The inputs of the next point.
+template <typename T>
+static __attribute__((noinline)) void temper_next(Network<T>& net, const PriorPrecisions<T>& prior,
+                                                  int64_t n_points, double capacity) {
+    for (int k = 0; k < net.next.n; ++k)
+        if (prior.tempered[net.next.input[k]] < n_points)
+            temper_input(net, prior, net.next.input[k], n_points, capacity);
 }
 
 }  // namespace PROBPROP_LEVEL

@@ -56,12 +56,14 @@ inline double learned_tail(double tail, double d_tail, double rate) {
     return moved > largest_tail ? largest_tail : moved > 0.0 ? moved : 0.0;
 }
 
-// What an epoch changes, as it was before: one that is broken off was not made.
+// What an epoch changes, as it was before: one that is broken off was not made. A pass writes the
+// weights when it ends, and nothing behind the last pass is broken off; so an epoch of a single
+// pass leaves weights and factors as they were.
 template <typename T>
 class Checkpoint {
   public:
     explicit Checkpoint(const TrainArgs<T>& args) : args(args) {
-        const size_t n = static_cast<size_t>(args.n_weights);
+        const size_t n = one_pass() ? 0 : static_cast<size_t>(args.n_weights);
         weights.resize(2 * (n + static_cast<size_t>(args.watcher.n_weights)));
         others.resize(3 * n + 2 * static_cast<size_t>(args.n_noise) + 2 +
                       2 * static_cast<size_t>(args.n_tail));
@@ -70,6 +72,7 @@ class Checkpoint {
     void restore() { copy<false>(); }
 
   private:
+    bool one_pass() const { return args.n_blocks == 1 && args.watcher.power == nullptr; }
     template <bool saving, typename U>
     static void move(U*& kept, U* state, int64_t n) {
         for (int64_t i = 0; i < n; ++i) (saving ? kept : state)[i] = (saving ? state : kept)[i];
@@ -78,13 +81,14 @@ class Checkpoint {
     template <bool saving>
     void copy() {
         T* kept = weights.data();
-        move<saving>(kept, args.pass.m_w, args.n_weights);
-        move<saving>(kept, args.pass.v_w, args.n_weights);
+        const int64_t n = one_pass() ? 0 : args.n_weights;
+        move<saving>(kept, args.pass.m_w, n);
+        move<saving>(kept, args.pass.v_w, n);
         move<saving>(kept, args.watcher.pass.m_w, args.watcher.n_weights);
         move<saving>(kept, args.watcher.pass.v_w, args.watcher.n_weights);
         double* other = others.data();
         for (double* a : {args.v_hat_nat, args.a_hat_nat, args.b_hat_nat})
-            move<saving>(other, a, args.n_weights);
+            move<saving>(other, a, n);
         for (double* a : {args.pass.alpha, args.pass.beta}) move<saving>(other, a, args.n_noise);
         for (double* a : {args.alpha_prior, args.beta_prior}) move<saving>(other, a, 1);
         move<saving>(other, args.tail, args.n_tail);

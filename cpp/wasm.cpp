@@ -101,35 +101,67 @@ EXPORT(void, standard_normals)(RandomState* random, int n, double* out) {
     }
 }
 
+// ---- Rows: a matrix, or lists of the inputs that are not 0. The arrays must outlive them.
+
+struct PageRows {
+    Rows rows;
+    std::vector<int64_t> indptr, first_knot, first_term;
+    Basis basis;
+};
+
+EXPORT(PageRows*, new_rows)(const double* X, int n_rows, int n_columns) {
+    return new PageRows{{matrix(X, n_rows, n_columns), nullptr, nullptr, nullptr}, {}, {}, {}, {}};
+}
+EXPORT(PageRows*, new_compressed_rows)(const int* indptr, const int* indices, const double* values,
+                                       int n_rows, int n_inputs) {
+    PageRows* page = new_rows(values, n_rows, n_inputs);
+    page->indptr.assign(indptr, indptr + n_rows + 1);
+    page->rows.indptr = page->indptr.data();
+    page->rows.indices = indices;
+    return page;
+}
+EXPORT(PageRows*, new_encoded_rows)(const double* X, int n_rows, int n_columns,
+                                    const int* first_knot, const double* knots,
+                                    const double* origin, const int* first_term, const int* input,
+                                    const double* at_origin, const double* slope, int n_inputs) {
+    PageRows* page = new_rows(X, n_rows, n_columns);
+    page->first_knot.assign(first_knot, first_knot + n_columns + 1);
+    page->first_term.assign(first_term, first_term + first_knot[n_columns] + n_columns + 1);
+    page->basis = {n_columns, n_inputs,  page->first_knot.data(),
+                   knots,     origin,    page->first_term.data(),
+                   input,     at_origin, slope};
+    page->rows.basis = &page->basis;
+    return page;
+}
+EXPORT(void, delete_rows)(PageRows* page) { delete page; }
+
 // ---- Prediction
 
 static PredictArgs<double> predict_args(const int* sizes, int n_layers, const double* m_w,
-                                        const double* v_w, const double* X, const double* X_var,
-                                        int n_rows, double* m, double* v) {
-    return {sizes, n_layers, m_w,   v_w,    matrix(X, n_rows, sizes[0]), {}, X_var, m,
-            v,     never,    go_on, nullptr};
+                                        const double* v_w, const PageRows* X, const double* X_var,
+                                        double* m, double* v) {
+    return {sizes, n_layers, m_w, v_w, X->rows, {}, X_var, m, v, never, go_on, nullptr};
 }
 
 EXPORT(int, predict)(const int* sizes, int n_layers, const double* m_w, const double* v_w,
-                     const double* X, const double* X_var, int n_rows, double* m, double* v) {
-    return int(level.f64.predict(predict_args(sizes, n_layers, m_w, v_w, X, X_var, n_rows, m, v)));
+                     const PageRows* X, const double* X_var, double* m, double* v) {
+    return int(level.f64.predict(predict_args(sizes, n_layers, m_w, v_w, X, X_var, m, v)));
 }
 
 EXPORT(int, gradient)(const int* sizes, int n_layers, const double* m_w, const double* v_w,
-                      const double* X, int n_rows, double* m, double* v, double* dm_dx,
-                      double* dv_dx) {
+                      const PageRows* X, double* m, double* v, double* dm_dx, double* dv_dx) {
     return int(level.f64.gradient(
-        {predict_args(sizes, n_layers, m_w, v_w, X, nullptr, n_rows, m, v), dm_dx, dv_dx}));
+        {predict_args(sizes, n_layers, m_w, v_w, X, nullptr, m, v), dm_dx, dv_dx}));
 }
 
 // A network of one output with the known weights w, flat as m_w.
-EXPORT(int, sampled)(const int* sizes, int n_layers, const double* w, const double* X, int n_rows,
+EXPORT(int, sampled)(const int* sizes, int n_layers, const double* w, const PageRows* X,
                      double* f) {
     std::vector<const double*> layers;
     for (int l = 0; l < n_layers; ++l) layers.push_back(w + count_weights(sizes, l));
     const std::vector<double> zeros(size_t(sizes[0]), 0.0), ones(size_t(sizes[0]), 1.0);
-    return int(level.f64.sampled({sizes, n_layers, layers.data(), X, sizes[0], 1, n_rows,
-                                  zeros.data(), ones.data(), 0.0, 1.0, f, nullptr}));
+    return int(level.sampled({sizes, n_layers, layers.data(), X->rows, zeros.data(), ones.data(),
+                              0.0, 1.0, f, nullptr}));
 }
 
 EXPORT(int, class_log_probabilities)(const double* m, const double* v, int n_rows, int n_classes,
@@ -261,15 +293,15 @@ EXPORT(Trainer*, new_trainer)(int likelihood, const int* sizes, int n_layers, do
 EXPORT(void, delete_trainer)(Trainer* trainer) { delete trainer; }
 
 // Rows of standardised numbers; returns why the targets cannot be those of the likelihood, or null.
-EXPORT(const char*, set_rows)(Trainer* trainer, const double* X, const double* X_var,
-                              const double* y, int n_rows) {
+EXPORT(const char*, set_rows)(Trainer* trainer, const PageRows* X, const double* X_var,
+                              const double* y) {
     AdfArgs<double>& pass = trainer->args.pass;
     const int n_outputs = pass.sizes[pass.n_layers];
     const LikelihoodInfo& likelihood = level.likelihoods[pass.likelihood];
-    pass.X = matrix(X, n_rows, pass.sizes[0]);
+    pass.X = X->rows;
     pass.X_var = X_var;
-    pass.y = matrix(y, n_rows, likelihood.n_targets(n_outputs));
-    pass.n_points = n_rows;
+    pass.n_points = X->rows.X.n_rows;
+    pass.y = matrix(y, int(pass.n_points), likelihood.n_targets(n_outputs));
     return likelihood.objection(pass.y, n_outputs);
 }
 

@@ -11,4 +11,5 @@ _SEQUENTIAL = (
 
 
 def expected_failures(estimator: Any) -> dict[str, str]:
-    return {"check_sample_weight_equivalence_on_dense_data": _SEQUENTIAL}
+    check = "check_sample_weight_equivalence_on_{}_data"
+    return {check.format(kind): _SEQUENTIAL for kind in ("dense", "sparse")}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from benchmarks import fuzz
 from benchmarks.fuzz import Case, Findings, Table, Units, check, draw, main
+from scipy.sparse import csr_array
 
 import probprop
 from probprop import PBPRegressor
@@ -86,6 +87,9 @@ def test_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(fuzz, "load", lambda path: _of_another_seed())
         assert "the loaded model predicts otherwise" in kinds(regression())
+    with monkeypatch.context() as patch:
+        patch.setattr(fuzz, "csr_array", lambda X: csr_array(1.1 * X))
+        assert "sparse rows predict otherwise" in kinds(regression())
 
 
 def _of_another_seed() -> Any:

@@ -151,7 +151,7 @@ def test_what_if(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert left["model"].features[2] == "bmi"
     text = Path("diabetes.html").read_text()
     assert 'id="what-if"' in text
-    assert len(packed_kernel()) < 0.13e6 < len(text) < 0.5e6  # as the page says
+    assert len(packed_kernel()) < 0.14e6 < len(text) < 0.5e6  # as the page says
 
 
 def test_saving(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ A case is what run_cases.js is given, with its `kind`; the answer has arrays by 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from scipy import sparse
 from scipy.special import log_ndtr, ndtr, ndtri
 
 import oracle
@@ -19,6 +21,7 @@ from probprop.distributions.base import Moments
 from probprop.distributions.functions import SampledNetwork
 from probprop.distributions.power import moments
 from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import ColumnBasis, Encoded, basis_of, continuous
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
 from probprop.inference.native import class_log_probabilities, scale_mixture
 from probprop.inference.noise import FIRST_TAIL, start_noise_network
@@ -33,6 +36,18 @@ Answer = dict[str, Any]
 
 def as_json(a: Array | None) -> list[float] | None:
     return None if a is None else np.asarray(a, float).ravel().tolist()
+
+
+def rows(X: Any) -> Any:
+    """Rows as the page has them: an array, compressed rows, or the columns of a basis."""
+    if isinstance(X, np.ndarray):
+        return as_json(X)
+    if isinstance(X, Encoded):
+        names = ("first_knot", "knots", "origin", "first_term", "input", "at_origin", "slope")
+        basis = {name: as_json(getattr(X.basis, name)) for name in names}
+        return {"X": as_json(X.X), "basis": basis}
+    parts = {"indptr": X.indptr, "indices": X.indices, "values": X.data}
+    return {name: as_json(part) for name, part in parts.items()}
 
 
 def network(posterior: Posterior) -> Case:
@@ -58,23 +73,23 @@ def whole(posterior: Posterior) -> Case:
 # ---- One case of each kind: what is asked, what is answered
 
 
-def forward(posterior: Posterior, X: Array, X_var: Array | None = None) -> tuple[Case, Answer]:
+def forward(posterior: Posterior, X: Any, X_var: Array | None = None) -> tuple[Case, Answer]:
     mean, variance = NATIVE.predict_moments(posterior, X, X_var)
-    case = {"network": network(posterior), "X": as_json(X), "X_var": as_json(X_var)}
+    case = {"network": network(posterior), "X": rows(X), "X_var": as_json(X_var)}
     return {"kind": "forward", **case}, {"mean": mean, "variance": variance}
 
 
-def gradient(posterior: Posterior, X: Array) -> tuple[Case, Answer]:
+def gradient(posterior: Posterior, X: Any) -> tuple[Case, Answer]:
     mean, variance, dm_dx, dv_dx = NATIVE.predict_gradient(posterior, X)
     answer = {"mean": mean, "variance": variance, "dm_dx": dm_dx, "dv_dx": dv_dx}
-    return {"kind": "gradient", "network": network(posterior), "X": as_json(X)}, answer
+    return {"kind": "gradient", "network": network(posterior), "X": rows(X)}, answer
 
 
-def sampled(posterior: Posterior, X: Array) -> tuple[Case, Answer]:
+def sampled(posterior: Posterior, X: Any) -> tuple[Case, Answer]:
     standardizer = identity_standardizer(X.shape[1])
     f = SampledNetwork(posterior.m_w, standardizer)(X)
     case = {"sizes": list(posterior.layer_sizes), "w": as_json(flat(posterior.m_w))}
-    return {"kind": "sampled", **case, "X": as_json(X)}, {"f": f}
+    return {"kind": "sampled", **case, "X": rows(X)}, {"f": f}
 
 
 def random_numbers(seed: int, n: int) -> tuple[Case, Answer]:
@@ -92,7 +107,7 @@ def training(task: Task, seed: int | None) -> tuple[Case, Answer]:
         "seed": seed,
         "posterior": whole(task.posterior),
         "likelihood": task.likelihood.name,
-        "X": as_json(task.X),
+        "X": rows(task.X),
         "X_var": as_json(task.X_var),
         "y": as_json(task.y),
         "refine": task.refine.tolist(),
@@ -236,6 +251,26 @@ def at_random(seeds: range) -> Iterator[tuple[Case, Answer]]:
     rows = scale_mixture(d, v, mu, variance)
     names = ("log_Z", "d_mu", "d_var", "d_m", "d_v")
     yield {"kind": "scale", **given_columns}, dict(zip(names, rows, strict=True))
+
+
+def of_listed_rows(seeds: range) -> Iterator[tuple[Case, Answer]]:
+    """Sparse and encoded rows: trainings of every kind, and predictions."""
+    for seed in seeds:
+        for kind in LIKELIHOODS:
+            task, given = made_task(kind, seed)
+            random = RandomState(seed)
+            n, n_inputs = task.X.shape
+            X: Any = sparse.csr_array(task.X * (random.rand(n, n_inputs) < 0.4))
+            if seed % 2:  # two columns whose functions are the inputs
+                knots = np.linspace(-1.0, 1.0, n_inputs + 1)
+                hats = continuous(knots, np.eye(n_inputs + 1)[:, 1:], np.zeros((2, n_inputs)))
+                constant = ColumnBasis(np.zeros(0), np.zeros((1, 0)), np.zeros((1, 0)))
+                X = Encoded(random.standard_normal((n, 2)), basis_of([hats, constant]))
+            yield training(replace(task, X=X, X_var=None), given)
+            yield forward(task.posterior, X)
+            if task.posterior.layer_sizes[-1] == 1:
+                yield gradient(task.posterior, X)
+                yield sampled(task.posterior, X)
 
 
 def of_distributions(seeds: range) -> Iterator[tuple[Case, Answer]]:

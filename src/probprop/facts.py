@@ -179,7 +179,7 @@ def choice_in_words(model: Any) -> str:
     >>> x = np.linspace(-1.0, 1.0, 40)
     >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x)
     >>> choice_in_words(model)
-    'features as they are, a layer of 50 units, evidence cap of 10, 80 epochs; best of 2 settings'
+    'features as they are, a layer of 48 units, evidence cap of 10, 80 epochs; best of 2 settings'
     """
     choice: CVChoice = model.choice_
     n = len(choice.curves)

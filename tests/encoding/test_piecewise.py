@@ -16,13 +16,16 @@ from sklearn.preprocessing import SplineTransformer
 from probprop._types import FloatArray
 from probprop.encoding import piecewise
 from probprop.encoding.piecewise import (
+    basis_of,
     encode,
     encode_sparse,
     fit_piecewise,
-    pieces_of,
     place_knots,
     ramp_moments,
 )
+from probprop.inference import native
+from probprop.inference.inputs import Encoded
+from probprop.inference.posterior import initial_posterior
 
 # Whole numbers, so that ties are common and an affine map moves no two values into one.
 columns = arrays(np.float64, st.integers(1, 60), elements=st.integers(-50, 50))
@@ -141,7 +144,7 @@ def test_pieces_list_what_is_not_0(x: FloatArray, new: FloatArray, n_bins: int) 
     train = np.column_stack([x, -(x**2), np.full(len(x), 3.0), x > 0.0])
     X = np.column_stack([new / 2.0, -new, new, new > 0.0])
     state = fit_piecewise(train, n_bins)
-    pieces, found = pieces_of(state), np.zeros((len(X), state.n_outputs))
+    pieces, found = basis_of(state), np.zeros((len(X), state.n_outputs))
     for row, z in zip(X, found, strict=True):
         for c, value in enumerate(row):
             knots = pieces.knots[pieces.first_knot[c] : pieces.first_knot[c + 1]]
@@ -164,6 +167,24 @@ def test_sparse_rows_are_the_dense_ones(dtype: Any) -> None:
     assert found.has_canonical_format
     assert found.nnz < 0.45 * dense.size
     assert_allclose(found.toarray(), dense, rtol=1e-6 if dtype == np.float32 else 1e-9, atol=1e-9)
+
+
+def test_the_kernel_encodes_rows_itself() -> None:
+    X = mixed()
+    state = fit_piecewise(X, 8)
+    q = initial_posterior(
+        [state.n_outputs, 10, 1],
+        noise_shape=6.0,
+        noise_rate=6.0,
+        prior_shape=6.0,
+        prior_rate=6.0,
+        random_state=np.random.RandomState(0),
+        dtype=np.dtype(float),
+    )
+    rows, y, order = Encoded(X, basis_of(state)), X[:, 0] / X[:, 0].std(), np.arange(len(X))
+    got, expected = (native.adf_pass(q, each, y, order)[0] for each in (rows, encode(X, state)))
+    assert_allclose(got.m_w[0], expected.m_w[0], rtol=0, atol=1e-9)
+    assert_allclose(got.v_w[0], expected.v_w[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("given_as", [np.float64, np.float32])

@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from numpy.testing import assert_allclose
 
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
@@ -84,19 +83,12 @@ def test_text_in_the_targets_is_not_said_to_be_in_the_features():
     assert "X contains" not in str(caught.value)
 
 
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_sparse_matrices_are_refused(method):
-    with pytest.raises(TypeError, match=r"Sparse data was passed.*dense data is required"):
-        getattr(model(), method)(scipy.sparse.csr_array(X), Y)
-
-
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
         (X[:, :2], ValueError, "X has 2 features, but PBPRegressor is expecting 3"),
         (with_entry(X, (0, 0), np.nan), ValueError, "Input X contains NaN"),
         (np.empty((0, 3)), ValueError, "0 sample"),
-        (scipy.sparse.csr_array(X), TypeError, "Sparse data was passed"),
         (with_entry(X, (0, 0), 1e60), ValueError, "X contains a value too large for dtype float64"),
     ],
 )

@@ -28,7 +28,10 @@ outside = pytest.mark.skipif("PROBPROP_CPU_LEVEL" in os.environ, reason="already
 @pytest.mark.process
 def test_parity_at_every_level(level: str) -> None:
     tests = Path(__file__).parents[1]
-    files = [str(tests / "inference" / f"test_{name}.py") for name in ("parity", "oracle", "train")]
+    files = [
+        str(tests / "inference" / f"test_{name}.py")
+        for name in ("parity", "oracle", "train", "listed")
+    ]
     files += [
         str(tests / "reference" / name)
         for name in (

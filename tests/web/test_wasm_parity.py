@@ -39,6 +39,7 @@ def assert_answers(pairs: Sequence[Pair], answers: list[dict[str, Any]]) -> None
 def pairs() -> list[Pair]:
     made = [*wasm_cases.of_oracles(), *wasm_cases.at_random(range(8))]
     made += [*wasm_cases.of_distributions(range(12)), *wasm_cases.of_estimators()]
+    made += wasm_cases.of_listed_rows(range(6))
     named = {case.get("likelihood", case["kind"]) for case, _ in made}
     assert named >= {"gaussian", "heavy", "probit", "multinomial", "forward", "gradient", "scale"}
     assert named >= {"normal", "mixture", "power"}
@@ -74,6 +75,7 @@ def test_in_node(pairs: list[Pair]) -> None:
         ({"likelihood": "cauchy"}, "the likelihood must be one of gaussian, probit, "),
         ({"y": [1.0]}, "y must have "),
         ({"X": [1.0]}, "X must have 6 entries in each row"),
+        ({"X": {"indptr": [0, 1], "indices": [6], "values": [1.0]}}, "of no input"),
         ({"X_var": [1.0]}, "X and X_var must have the same shape"),
         ({"posterior": {"m_w": [1.0]}}, "these sizes need "),
         ({"posterior": {"v_hat_nat": [1.0]}}, "the prior factors do not fit sizes"),

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from probprop import _kernel
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.distributions.base import moments_in_words, short_repr
+from probprop.inference.inputs import Encoded, Samples, canonical, dense, is_listed, readable
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.reference import sampled as reference
@@ -63,9 +64,12 @@ class SampledNetwork:
         found = [_outputs(self, rows, with_gradient=True) for rows in self._blocks(X)]
         return np.concatenate([f for f, _ in found]), np.concatenate([d for _, d in found])
 
-    def _blocks(self, X: ArrayLike) -> Iterator[Array]:
-        """Check X, and cut it into blocks of rows."""
-        rows: Array = check_array(X)
+    def _blocks(self, X: Samples) -> Iterator[Samples]:
+        """Check X, which may be `Encoded`, and cut it into blocks of rows."""
+        rows: Samples = X
+        if not isinstance(X, Encoded):
+            rows = check_array(X, accept_sparse="csr")
+            rows = canonical(rows) if is_listed(rows) else rows
         n_features = self.weights[0].shape[1] - 1
         if rows.shape[1] != n_features:
             raise ValueError(
@@ -73,29 +77,31 @@ class SampledNetwork:
                 "features as input."
             )
         step = max(_LEAST_ROWS, _PRODUCTS // sum(w.size for w in self.weights))
-        return (rows[start : start + step] for start in range(0, len(rows), step))
+        return (rows[start : start + step] for start in range(0, rows.shape[0], step))
 
 
 def _outputs(
-    network: SampledNetwork, rows: Array, with_gradient: bool
+    network: SampledNetwork, rows: Samples, with_gradient: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Return f and df_dX of some rows (no derivatives: (0, 0)), read where they lie.
 
     `probprop.reference.sampled` is the same in NumPy, and takes the networks of very many weights.
     """
     standardizer = network.standardizer
-    if sum(w.size for w in network.weights) > _CACHED:
+    if is_listed(rows) and standardizer.x_mean.any():  # they have to be centered
+        f, df_dX = _outputs(network, dense(rows), with_gradient)
+        encoded = with_gradient and isinstance(rows, Encoded)
+        return f, rows.by_columns(df_dX) if encoded else df_dX
+    if not is_listed(rows) and sum(w.size for w in network.weights) > _CACHED:
         Xs, _ = standardizer.transform_X(rows, np.dtype(np.float64))
         f, df_dX = reference.output(network.weights, Xs), np.zeros((0, 0))
         if with_gradient:
             f, df_dX = reference.output_and_gradient(network.weights, Xs)
         f = f * standardizer.y_scale + standardizer.y_mean
         return f, df_dX / standardizer.x_scale[: df_dX.shape[1]] * standardizer.y_scale
-    if rows.dtype not in (np.float64, np.float32) or not rows.flags.aligned:
-        rows = np.array(rows, np.float64)
     return _kernel.sampled_outputs(
         [np.ascontiguousarray(w, np.float64) for w in network.weights],
-        rows,
+        readable(rows),
         standardizer.x_mean,
         standardizer.x_scale,
         float(standardizer.y_mean[0]),

@@ -14,10 +14,10 @@ the column alone extrapolates. A missing value is NaN in its column and in all r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -27,6 +27,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_scalar, validate_data
 
 from probprop._types import Array, FloatArray
+from probprop.inference import inputs
+from probprop.inference.inputs import Basis, ColumnBasis, Encoded
 from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
@@ -150,65 +152,30 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
     return out
 
 
-class Pieces(NamedTuple):
-    """The outputs of an encoding that are not 0, for every interval between knots.
-
-    The knots of column c, ``knots[first_knot[c]:first_knot[c + 1]]``, ascend, and a value at a knot
-    belongs to the interval above it. Intervals are numbered through all columns; those of column c,
-    one more than it has knots, begin with ``first_knot[c] + c``. In interval i, term t of
-    ``range(first_term[i], first_term[i + 1])`` is
-
-        encoded[input[t]] = at_origin[t] + slope[t] * (x - origin[i]).
-    """
-
-    first_knot: Array  # (n_features + 1,)
-    knots: FloatArray  # of all columns
-    origin: FloatArray  # (n_intervals,)
-    first_term: Array  # (n_intervals + 1,)
-    input: Array  # (n_terms,), int32: which of the encoded columns
-    at_origin: FloatArray
-    slope: FloatArray
-
-
-def pieces_of(state: PiecewiseLinear) -> Pieces:
-    """Return the terms of every interval; the column itself is the first of them."""
-    knots, parts = state.knots, []
-    for j, own in enumerate(knots):
+def basis_of(state: PiecewiseLinear) -> Basis:
+    """Return the encoding as functions of the columns, of which few are not 0 at any value."""
+    n, columns, places = len(state.center), [], []
+    for j, knots in enumerate(state.knots):
         ramp = np.flatnonzero(state.column == j)
-        origin = np.concatenate([own[:1], own]) if len(own) else state.center[j : j + 1]
+        own = knots if len(knots) else state.center[j : j + 1]
+        origin = np.concatenate([own[:1], own])
         # Interval i has knot i - 1 on its left, where the ramps that end there or before are 1.
         left, b = np.arange(len(origin))[:, np.newaxis] - 1, np.arange(len(ramp))
         risen = (np.where(b < left, 1.0, 0.0) - state.ramp_center[ramp]) / state.ramp_scale[ramp]
         rises = np.where(b == left, 1.0 / (state.ramp_scale[ramp] * np.diff(own)), 0.0)
         at_origin = np.column_stack([(origin - state.center[j]) / state.scale[j], risen])
         slope = np.column_stack([np.full(len(origin), 1.0 / state.scale[j]), rises])
-        interval, which = np.nonzero((at_origin != 0.0) | (slope != 0.0))
-        n_terms = np.bincount(interval, minlength=len(origin))
-        column = np.append(j, len(knots) + ramp)[which].astype(np.int32)
-        parts.append((origin, n_terms, column, at_origin[interval, which], slope[interval, which]))
-    origin, n_terms, *terms = map(np.concatenate, zip(*parts, strict=True))
-    first_knot = np.cumsum([0, *map(len, knots)])
-    return Pieces(first_knot, np.concatenate(knots), origin, np.cumsum([0, *n_terms]), *terms)
+        columns.append(ColumnBasis(own, at_origin, slope))
+        places.append(np.append(j, n + ramp))
+    basis = inputs.basis_of(columns)
+    return replace(basis, input=np.concatenate(places)[basis.input].astype(np.int32))
 
 
 def encode_sparse(X: Array, state: PiecewiseLinear) -> csr_array:
     """Return `encode` of X, which has no missing values, without the outputs that are 0."""
-    pieces = pieces_of(state)
-    interval = np.empty(X.shape, np.intp)
-    for c, (first, end) in enumerate(pairwise(pieces.first_knot)):
-        interval[:, c] = first + c + np.searchsorted(pieces.knots[first:end], X[:, c], "right")
-    first_term = pieces.first_term[interval].ravel()
-    n_terms = pieces.first_term[interval + 1].ravel() - first_term
-    ends = np.cumsum(n_terms)
-    term = np.repeat(first_term - ends + n_terms, n_terms) + np.arange(ends[-1])
-    along = (X - pieces.origin[interval]).ravel()
     with np.errstate(over="ignore"):  # refused below
-        values = pieces.at_origin[term] + pieces.slope[term] * np.repeat(along, n_terms)
-        values = values.astype(X.dtype, copy=False)
-    indptr = np.append(0, ends[X.shape[1] - 1 :: X.shape[1]])
-    found = csr_array((values, pieces.input[term], indptr), (len(X), state.n_outputs))
+        found = Encoded(X, basis_of(state)).tocsr().astype(X.dtype, copy=False)
     _check_finite(found[:, : X.shape[1]].toarray())
-    found.sort_indices()
     return found
 
 

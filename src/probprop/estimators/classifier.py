@@ -56,7 +56,8 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     standardize : bool, default=True
-        Whether features are standardized to zero mean and unit variance.
+        Whether features are standardized to zero mean and unit variance; in a sparse matrix they
+        are not centered.
     missing : {"error", "marginalize"}, default="error"
         Whether NaN in X is an error or a missing value, as in `PBPRegressor`.
     dtype : {"float64", "float32"}, default="float64"
@@ -115,7 +116,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
         classes : array-like of shape (n_classes,), default=None
             All classes there will be. The first call needs them, unless y is a matrix of labels.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from probprop._types import Array, FloatArray
 from probprop.estimators import validation
 from probprop.inference import likelihoods
-from probprop.inference.inputs import Inputs
+from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.likelihoods import Gaussian, LabelLikelihood, Likelihood, count_targets
 
 _BITS = 2.0**24  # of relative sample weights
@@ -45,7 +45,13 @@ class TrainingData:
 
 
 def _read(
-    model: Any, given: Given, X: Array, y: Array, likelihood: Callable[[Array], Any], *, first: bool
+    model: Any,
+    given: Given,
+    X: Samples,
+    y: Array,
+    likelihood: Callable[[Array], Any],
+    *,
+    first: bool,
 ) -> TrainingData:
     """Check what belongs to the samples and drop samples of weight 0; `likelihood` takes y."""
     inputs = Inputs(X, validation.check_input_std(given.X_std, X))
@@ -89,7 +95,7 @@ def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
     return None if (relative == 1.0).all() else relative
 
 
-def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Array) -> FloatArray | None:
+def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> FloatArray | None:
     """Return what sample weights, (n,), multiply the noise std by, (n,); None: by 1."""
     if sample_weight is None:
         return None

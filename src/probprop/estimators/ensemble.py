@@ -333,6 +333,7 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
             setattr(tags, name, getattr(of_member, name))
         tags.input_tags.allow_nan = of_member.input_tags.allow_nan
+        tags.input_tags.sparse = of_member.input_tags.sparse
         return tags
 
     def _n_threads(self, members: list[Member]) -> int:

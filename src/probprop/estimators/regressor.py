@@ -61,7 +61,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         log-normal around a common level, with a learned width.
     standardize : bool, default=True
         Whether features and target are standardized to zero mean and unit variance. If not, the
-        data should be on that scale already.
+        data should be on that scale already. Features in a sparse matrix are scaled to unit
+        variance and not centered.
     missing : {"error", "marginalize"}, default="error"
         Whether NaN in X is an error or a missing value, replaced by a Gaussian with the mean and
         the variance of its feature in the training data (0 and 1 without `standardize`).
@@ -185,7 +186,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Several targets share the hidden layers, and each has its own noise.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -194,7 +195,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, or what broadcasts to that shape.
+            Standard deviations of the entries of X, or what broadcasts to that shape; not for
+            sparse X.
         y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Known standard deviations of the errors of y, in target units. Their squares add to
             the noise variance, which is learned without them.
@@ -227,7 +229,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight, X_std, y_std : array-like, default=None
             As in `fit`. Weights are divided by the mean weight in the first call.
@@ -258,7 +260,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         Parameters
         ----------
         X, X_std : array-like of shape (n_samples, n_features)
-            Samples, and standard deviations of their entries or None.
+            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
         return_std : bool, default=False
 
         Returns
@@ -281,7 +283,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         Parameters
         ----------
         X, X_std : array-like of shape (n_samples, n_features)
-            Samples, and standard deviations of their entries or None.
+            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
         student_t : bool, default=False
             Use the exact convolution with the Student-t noise, by quadrature, instead of the
             Gaussian with the same moments; only for noise that is constant and Gaussian.
@@ -312,7 +314,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
         Returns
         -------

@@ -19,16 +19,17 @@ from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Samples, canonical, is_listed
 from probprop.inference.likelihoods import NOISE_TAILS
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
-def check_regression_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
+def check_regression_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Samples, Array]:
     """Return X, (n, n_features), and y, (n,) or (n, K) with K of 2 or more, as floats.
 
-    X is finite, except for missing entries where the estimator's tag allows them. Arrays of single
-    or double precision are not copied.
+    X is finite, except for missing entries where the estimator's tag allows them, and in CSR format
+    if it is sparse. Arrays of single or double precision are not copied.
     """
     if not reset and _is_plain(estimator, X) and _are_plain_targets(y, len(X)):
         return X, y
@@ -38,10 +39,12 @@ def check_regression_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tup
     return X, column_or_1d(y, warn=True) if y.shape[1:] == (1,) else y
 
 
-def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
+def check_input_std(X_std: Any, X: Samples) -> FloatArray | None:
     """Return the standard deviations of the entries of X, (n, n_features), or None."""
     if X_std is None:
         return None
+    if is_listed(X):
+        raise ValueError("X_std needs a dense X, but X is sparse: give X.toarray().")
     std = _broadcast("X", np.asarray(X_std, np.float64), X, X.shape[1], np.shape(X_std))
     known = std if np.isfinite(X).all() else np.where(np.isnan(X), 0.0, std)
     return _checked_std("X_std", known, "each feature")
@@ -76,11 +79,11 @@ def _checked_std(name: str, std: FloatArray, owner: str) -> FloatArray:
     return std
 
 
-def check_sample_weight(sample_weight: Any, X: Array) -> FloatArray | None:
+def check_sample_weight(sample_weight: Any, X: Samples) -> FloatArray | None:
     """Return the weights of the rows, (n,), or None: finite, 0 or more, not all of them 0."""
     if sample_weight is None:
         return None
-    n = len(X)
+    n = X.shape[0]
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n, sample_weight)
     weights: FloatArray = check_array(
@@ -137,13 +140,13 @@ def _has_finite_sum(a: Array) -> bool:
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
     """Let scikit-learn check X, and y; explain text and NaN, or check the gaps."""
-    gaps = get_tags(estimator).input_tags.allow_nan
-    finite = "allow-nan" if gaps else True
-    dtypes = [np.float64, np.float32]
+    tags = get_tags(estimator).input_tags
+    gaps = tags.allow_nan and not issparse(X)
+    checks["dtype"] = [np.float64, np.float32]
+    checks["ensure_all_finite"] = "allow-nan" if gaps else True
+    checks["accept_sparse"] = "csr" if tags.sparse else False
     try:
-        found = validate_data(
-            estimator, X, *y, dtype=dtypes, ensure_all_finite=finite, reset=reset, **checks
-        )
+        found = validate_data(estimator, X, *y, reset=reset, **checks)
     except ValueError as error:
         if "could not convert string" in str(error) and (text := _columns_of_text(X)):
             raise ValueError(
@@ -160,6 +163,8 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
         ) from error
     if gaps and reset:
         check_columns(found[0])
+    if issparse(X):
+        return (canonical(found[0]), *found[1:]) if y else canonical(found)
     return found
 
 
@@ -176,16 +181,16 @@ def _columns_of_text(X: Any) -> list[Any]:
     return found
 
 
-def check_columns(X: Array) -> None:
-    """Raise if a column has no value at all to learn from."""
-    if len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
+def check_columns(X: Samples) -> None:
+    """Raise if a column has no value at all to learn from; in sparse rows it has zeros."""
+    if not is_listed(X) and len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
         raise ValueError(
             f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
             "about them. Leave them out."
         )
 
 
-def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
+def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Samples, Array]:
     """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1."""
     X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
     y = y.toarray() if issparse(y) else y
@@ -195,9 +200,9 @@ def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
     return X, column_or_1d(y, warn=True)
 
 
-def check_inputs(estimator: Any, X: Any) -> Array:
+def check_inputs(estimator: Any, X: Any) -> Samples:
     """Return X, (n, n_features), with the features the estimator was fitted on."""
-    checked: Array = X if _is_plain(estimator, X) else _validated(estimator, X, reset=False)
+    checked: Samples = X if _is_plain(estimator, X) else _validated(estimator, X, reset=False)
     return checked
 
 

@@ -21,6 +21,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
+from probprop.inference.inputs import Samples, is_listed
 from probprop.inference.noise import start_noise_network
 from probprop.inference.posterior import LAYERED, Epoch, Posterior
 from probprop.inference.shards import at_rest
@@ -98,8 +99,10 @@ class _Content(NamedTuple):
     trainings: list[Checkpoint]
 
 
-def digest(arrays: Iterable[Array | None]) -> str:
+def digest(arrays: Iterable[Samples | None]) -> str:
     """Return a digest of arrays: their shapes, types and bytes, whatever their memory layout.
+
+    An array may also be a sparse one.
 
     >>> a = np.arange(6.0).reshape(2, 3)
     >>> digest([a, None]) == digest([np.asfortranarray(a), None]) != digest([a])
@@ -111,6 +114,9 @@ def digest(arrays: Iterable[Array | None]) -> str:
             found.update(b"none")
             continue
         found.update(f"{array.dtype.str}{array.shape}".encode())
+        if is_listed(array):
+            found.update(digest([array.indptr, array.indices, array.data]).encode())
+            continue
         for start in range(0, len(array), _BLOCK):
             found.update(np.ascontiguousarray(array[start : start + _BLOCK]).data)
     return found.hexdigest()

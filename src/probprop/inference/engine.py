@@ -17,6 +17,7 @@ import numpy as np
 from probprop import reference
 from probprop._types import Array, FloatArray
 from probprop.inference import native
+from probprop.inference.inputs import Encoded, Samples, dense
 from probprop.inference.native import cpu_level, cpu_levels
 from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
@@ -142,7 +143,7 @@ def _no_records(task: Task) -> Records:
 
 def _predict_moments(
     posterior: Posterior,
-    X: Array,
+    X: Samples,
     X_var: Array | None = None,
     standardizer: Standardizer | None = None,
 ) -> tuple[FloatArray, FloatArray]:
@@ -156,13 +157,19 @@ def _predict_moments(
 
 
 def _predict_gradient(
-    posterior: Posterior, X: Array, standardizer: Standardizer | None = None
+    posterior: Posterior, X: Samples, standardizer: Standardizer | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return those moments and their derivatives by the standardised features."""
-    return reference.predict_gradient(posterior, _standardised(X, standardizer, posterior.dtype))
+    """Return those moments and their derivatives by the features; see `native`."""
+    Xs = _standardised(X, standardizer, posterior.dtype)
+    mean, variance, *slopes = reference.predict_gradient(posterior, Xs)
+    if isinstance(X, Encoded):
+        scale = 1.0 if standardizer is None else standardizer.x_scale
+        slopes = [X.by_columns(slope / scale) for slope in slopes]
+    return mean, variance, slopes[0], slopes[1]
 
 
-def _standardised(X: Array, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> Array:
+def _standardised(X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> Array:
+    X = dense(X)
     return X if standardizer is None else standardizer.checked_X(X, dtype)
 
 

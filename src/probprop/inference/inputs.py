@@ -1,23 +1,207 @@
-"""The features of rows, with what is not known of them: standard deviations, missing entries."""
+"""The features of rows: as they lie, sparse or encoded, and what is not known of them.
+
+Sparse rows (CSR) and encoded rows are *listed*: the kernel looks only at inputs that are not 0.
+They are scaled and not centered, so that 0 stays 0.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
+from probprop import _kernel
 from probprop._types import Array, FloatArray
 
 N_NODES = 128
 """Points to integrate at: standard deviations of trained networks are right to a few per cent."""
 
 
+class ColumnBasis(NamedTuple):
+    """Functions of one column, linear on each interval between its knots; see `basis_of`."""
+
+    knots: FloatArray  # (K,), ascending; a value at a knot belongs to the interval right of it
+    at_origin: FloatArray  # (K + 1, n_functions), at the knot left of each interval; of the first
+    # interval at the first knot, and without any knot at 0
+    slope: FloatArray  # (K + 1, n_functions), in each interval
+
+
+def continuous(knots: FloatArray, values: FloatArray, ends: FloatArray) -> ColumnBasis:
+    """Return the functions that interpolate values at knots, (K, n_functions).
+
+    `ends` are their slopes left and right of all knots, (2, n_functions).
+
+    >>> knots, values = np.array([0.0, 1.0, 3.0]), np.array([[0.0], [1.0], [0.0]])
+    >>> hat = continuous(knots, values, ends=np.zeros((2, 1)))
+    >>> Encoded(np.array([[-1.0], [0.5], [2.0], [9.0]]), basis_of([hat])).toarray().T
+    array([[0. , 0.5, 0.5, 0. ]])
+    """
+    inner = np.diff(values, axis=0) / np.diff(knots)[:, np.newaxis]
+    slope = np.concatenate([ends[:1], inner, ends[1:]])
+    return ColumnBasis(knots, np.concatenate([values[:1], values]), slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Functions of all columns, as ``cpp/kernel.hpp`` has them: the inputs of a network."""
+
+    first_knot: Array  # (n_columns + 1,)
+    knots: FloatArray
+    origin: FloatArray  # (n_intervals,)
+    first_term: Array  # (n_intervals + 1,)
+    input: Array  # of each term, that is of each function that is not 0 in an interval
+    at_origin: FloatArray
+    slope: FloatArray
+    n_inputs: int
+
+    @cached_property
+    def in_kernel(self) -> Any:
+        """The same as an object of the kernel, which checks it."""
+        return _kernel.Basis(**{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+
+def basis_of(columns: Sequence[ColumnBasis]) -> Basis:
+    """Return the basis whose inputs are the functions of each column in turn."""
+    n_functions = [column.slope.shape[1] for column in columns]
+    begins = np.concatenate([[0], np.cumsum(n_functions)])
+    origins, counts, inputs, values, slopes = [], [], [], [], []
+    for begin, (knots, at_origin, slope) in zip(begins, columns, strict=False):
+        interval, function = np.nonzero((at_origin != 0.0) | (slope != 0.0))
+        origins.append(np.concatenate([knots[:1], knots]) if len(knots) else np.zeros(1))
+        counts.append(np.bincount(interval, minlength=len(slope)))
+        inputs.append(begin + function)
+        values.append(at_origin[interval, function])
+        slopes.append(slope[interval, function])
+    return Basis(
+        np.cumsum([0, *(len(column.knots) for column in columns)], dtype=np.int64),
+        np.concatenate([column.knots for column in columns]).astype(np.float64),
+        np.concatenate(origins).astype(np.float64),
+        np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64),
+        np.concatenate(inputs).astype(np.int32),
+        np.concatenate(values).astype(np.float64),
+        np.concatenate(slopes).astype(np.float64),
+        int(begins[-1]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows of which a network sees the functions of a basis. Nothing of their number is stored."""
+
+    X: Array  # (n, n_columns), finite
+    basis: Basis
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and inputs."""
+        return len(self.X), self.basis.n_inputs
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of X."""
+        return self.X.dtype
+
+    def __getitem__(self, rows: slice | Array) -> Encoded:
+        return Encoded(self.X[rows], self.basis)
+
+    def _terms(self) -> Iterator[tuple[int, Array, Array, FloatArray]]:
+        """Yield each column with the rows and terms of its inputs, and x - origin."""
+        b = self.basis
+        for c, (first, last) in enumerate(pairwise(b.first_knot)):
+            x = self.X[:, c].astype(np.float64)
+            interval = first + c + np.searchsorted(b.knots[first:last], x, side="right")
+            n = b.first_term[interval + 1] - b.first_term[interval]
+            row = np.repeat(np.arange(len(x)), n)
+            of_row = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+            yield c, row, b.first_term[interval][row] + of_row, (x - b.origin[interval])[row]
+
+    def tocsr(self) -> Any:
+        """Return the inputs as a sparse array, of double precision."""
+        b = self.basis
+        _, rows, terms, along = zip(*self._terms(), strict=True)
+        term = np.concatenate(terms)
+        values = b.at_origin[term] + b.slope[term] * np.concatenate(along)
+        return sparse.csr_array((values, (np.concatenate(rows), b.input[term])), shape=self.shape)
+
+    def by_columns(self, by_inputs: FloatArray) -> FloatArray:
+        """Return derivatives by the columns, (n, n_columns), from those by the inputs."""
+        made = np.zeros(self.X.shape)
+        for c, row, term, _ in self._terms():
+            along = self.basis.slope[term] * by_inputs[row, self.basis.input[term]]
+            made[:, c] = np.bincount(row, along, len(made))
+        return made
+
+    def toarray(self) -> FloatArray:
+        """Return the inputs as an array."""
+        dense: FloatArray = self.tocsr().toarray()
+        return dense
+
+
+Samples = Any
+"""Rows as an array, as a `scipy.sparse` array in CSR format, or `Encoded`."""
+
+
+def is_listed(X: Samples) -> bool:
+    """Whether only inputs that are not 0 are looked at."""
+    return not isinstance(X, np.ndarray)
+
+
+def dense(X: Samples) -> Array:
+    """Return rows as an array."""
+    made: Array = X.toarray() if is_listed(X) else X
+    return made
+
+
+def canonical(X: Any) -> Any:
+    """Return sparse rows with every entry once, in the order of the columns."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def stacked(parts: Sequence[Samples]) -> Samples:
+    """Return the rows of several parts of one kind, one after the other."""
+    if not is_listed(parts[0]):
+        return np.concatenate(parts)
+    if isinstance(parts[0], Encoded):
+        return Encoded(np.concatenate([part.X for part in parts]), parts[0].basis)
+    return sparse.vstack(parts, format="csr")
+
+
+_FLOATS = np.dtype(np.float64), np.dtype(np.float32)
+
+
+def readable(X: Samples, *, exactly: bool = False) -> Any:
+    """Return rows as the kernel reads them: where they lie if it can, else a copy.
+
+    `exactly`: in double precision where they are listed, since in the units of their features
+    numbers of single precision may be smaller than the kernel tells from 0.
+    """
+    if is_listed(X):
+        if isinstance(X, Encoded):
+            entries = X.X.astype(np.float64) if exactly else readable(X.X)
+            return _kernel.ListedRows(entries, X.basis.in_kernel)
+        values = X.data.astype(np.float64, copy=False) if exactly else readable(X.data)
+        indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False)
+        return _kernel.ListedRows(indptr, indices, np.ascontiguousarray(values), X.shape[1])
+    if X.dtype not in _FLOATS:
+        return X.astype(np.float64)
+    flags = X.flags
+    regular = flags.c_contiguous or not any(stride % X.itemsize for stride in X.strides)
+    return X if regular and flags.aligned else X.copy()
+
+
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """Rows of features, each entry a Gaussian. Indexing selects rows, as for an array."""
 
-    X: Array  # (n, n_features), means in the units of each feature; NaN: missing
+    X: Samples  # (n, n_features), means in the units of each feature; NaN: missing
     std: FloatArray | None = None  # (n, n_features), in the same units, 0 or more; None: all are 0
 
     @property
@@ -27,7 +211,7 @@ class Inputs:
         return n, n_features
 
     def __len__(self) -> int:
-        return len(self.X)
+        return self.shape[0]
 
     def __getitem__(self, rows: slice | Array) -> Inputs:
         return Inputs(self.X[rows], None if self.std is None else self.std[rows])
@@ -43,8 +227,8 @@ class Inputs:
 
     def missing(self) -> Array | None:
         """Return where entries are missing, (n, n_features), or None where none is."""
-        missing = np.isnan(self.X)
-        return missing if missing.any() else None
+        missing = None if is_listed(self.X) else np.isnan(self.X)
+        return missing if missing is not None and missing.any() else None
 
 
 @cache

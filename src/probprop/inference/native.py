@@ -11,6 +11,7 @@ import numpy as np
 
 from probprop import _kernel
 from probprop._types import Array, FloatArray
+from probprop.inference.inputs import Encoded, Samples, dense, is_listed, readable
 from probprop.inference.posterior import (
     LAYERED,
     Memory,
@@ -25,7 +26,7 @@ from probprop.inference.standardize import LARGEST, Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
 from probprop.reference.likelihoods import GAUSSIAN, PointLikelihood
 
-_FLOATS = (_FLOAT64 := np.dtype(np.float64), np.dtype(np.float32))
+_FLOAT64 = np.dtype(np.float64)
 _FINE = 1e-25  # the kernel takes single-precision numbers below 1e-38 for 0
 
 
@@ -50,24 +51,23 @@ scale_mixture = _kernel.scale_mixture
 
 
 def _rows(
-    X: Array, standardizer: Standardizer | None, dtype: np.dtype[Any]
-) -> tuple[Array, tuple[FloatArray, FloatArray, float] | None]:
+    X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]
+) -> tuple[Any, tuple[FloatArray, FloatArray, float] | None]:
     """Return rows as they lie, and what standardises them on the way; None: nothing does."""
-    X = _readable(X)
     if standardizer is None:
-        return X, None
-    if standardizer.x_scale.min() < _FINE:
+        return readable(X), None
+    X = _uncentered(X, [standardizer])
+    fine = bool(standardizer.x_scale.min() < _FINE)
+    if fine and not is_listed(X):
         return standardizer.checked_X(X, dtype), None
-    return X, (standardizer.x_mean, standardizer.x_scale, LARGEST[dtype])
+    scaling = standardizer.x_mean, standardizer.x_scale, LARGEST[dtype]
+    return readable(X, exactly=fine), scaling
 
 
-def _readable(a: Array) -> Array:
-    """Return numbers of either precision, a copy if the kernel cannot read them where they lie."""
-    if a.dtype not in _FLOATS:
-        return a.astype(np.float64)
-    flags = a.flags
-    regular = flags.c_contiguous or not any(stride % a.itemsize for stride in a.strides)
-    return a if regular and flags.aligned else a.copy()
+def _uncentered(X: Samples, standardizers: Sequence[Standardizer]) -> Samples:
+    """Return rows that the kernel can standardize: it does not center listed rows."""
+    centered = is_listed(X) and any(each.x_mean.any() for each in standardizers)
+    return dense(X) if centered else X
 
 
 _Whole = tuple[Array, Array, Array, Array, Array]  # what `LAYERED` names, each flat
@@ -149,7 +149,7 @@ def _job(task: Task) -> Any:
         posterior.beta_prior,
         task.informative_ratio,
         X,
-        _readable(task.y).reshape(len(task.y), -1),
+        readable(task.y).reshape(len(task.y), -1),
         task.likelihood.name,
         task.refine,
         task.n_blocks,
@@ -215,7 +215,7 @@ def _trained(task: Task, job: Any) -> Trained:
 
 def adf_pass(
     posterior: Posterior,
-    X: Array,
+    X: Samples,
     y: Array,
     order: Array,
     *,
@@ -234,8 +234,8 @@ def adf_pass(
     m_w, v_w, observed = _kernel.adf_pass(
         posterior.layer_sizes,
         *_weights(posterior),
-        _readable(X),
-        _readable(y).reshape(len(y), -1),
+        readable(X),
+        readable(y).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
         likelihood.name,
         posterior.alpha_noise,
@@ -270,7 +270,7 @@ def refine_prior(
 
 def predict_moments(
     posterior: Posterior,
-    X: Array,
+    X: Samples,
     X_var: Array | None = None,
     standardizer: Standardizer | None = None,
 ) -> tuple[FloatArray, FloatArray]:
@@ -296,7 +296,7 @@ _STACKS: WeakKeyDictionary[Posterior, tuple[list[ref[Any]], Any]] = WeakKeyDicti
 
 
 def predict_members(
-    networks: Sequence[tuple[Posterior, Standardizer]], X: Array, n_threads: int = 1
+    networks: Sequence[tuple[Posterior, Standardizer]], X: Samples, n_threads: int = 1
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of the outputs of networks that see the same rows.
 
@@ -319,8 +319,9 @@ def predict_members(
             for posterior, scales in networks
         ]
         known = _STACKS[first] = [ref(part) for part in parts], kind(members)
+    X = _uncentered(X, [standardizer for _, standardizer in networks])
     try:
-        mean, variance = known[1].moments(_readable(X), n_threads)
+        mean, variance = known[1].moments(readable(X), n_threads)
     except OverflowError:
         for posterior, scales in networks:  # one of them says which value it is
             _refuse(X, scales, posterior)
@@ -331,9 +332,16 @@ def predict_members(
 
 
 def predict_gradient(
-    posterior: Posterior, X: Array, standardizer: Standardizer | None = None
+    posterior: Posterior, X: Samples, standardizer: Standardizer | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return those moments, (n,), and their derivatives by the standardised features, (n, D)."""
+    """Return those moments, (n,), and their derivatives by the standardised features, (n, D).
+
+    Where X is `Encoded`, the derivatives are by its columns as they are.
+    """
+    if isinstance(X, Encoded) and standardizer is not None and standardizer.x_mean.any():
+        mean, variance, *slopes = predict_gradient(posterior, dense(X), standardizer)
+        dm_dx, dv_dx = (X.by_columns(slope / standardizer.x_scale) for slope in slopes)
+        return mean, variance, dm_dx, dv_dx
     rows, scaling = _rows(X, standardizer, posterior.dtype)
     try:
         return _kernel.predict_gradient(posterior.layer_sizes, *_weights(posterior), rows, scaling)
@@ -342,7 +350,7 @@ def predict_gradient(
         raise
 
 
-def _refuse(X: Array, standardizer: Standardizer | None, posterior: Posterior) -> None:
+def _refuse(X: Samples, standardizer: Standardizer | None, posterior: Posterior) -> None:
     """Say which value of X it was that the kernel refused."""
     if standardizer is not None:
         standardizer.check_X(X, posterior.dtype)

@@ -12,23 +12,35 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.functions import Sensitivity
 from probprop.inference import native
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
+from probprop.inference.inputs import (
+    N_NODES,
+    Encoded,
+    Inputs,
+    Samples,
+    dense,
+    is_listed,
+    normal_nodes,
+)
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
 
 _BLOCK = 1 << 16  # rows at a time, where they have to be copied
+_COPIED = 1 << 22  # entries at a time, where sparse rows have to be
 
 
-def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, Array | None]:
+def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Samples, Array | None]:
     """Return what the network sees: entries in the units of the features, and variances.
 
     The entries are those of X, not copied, but for missing ones: these have the mean and the
     variance of their feature in the training data. The variances, standardised and (n, D) in the
-    plan's dtype, are None where all are 0.
+    plan's dtype, are None where all are 0. Listed rows are copied to an array if the model was
+    fitted to centered features.
     """
     entries, X_var = X.X, None
+    if is_listed(entries) and standardizer.x_mean.any():
+        entries = dense(entries)
     if X.std is not None:
         check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
         X_var = ((X.std / standardizer.x_scale) ** 2).astype(plan.dtype)
@@ -49,7 +61,7 @@ def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: 
 
 
 def member_moments(
-    networks: Sequence[tuple[Posterior, Standardizer]], X: Array, n_threads: int = 1
+    networks: Sequence[tuple[Posterior, Standardizer]], X: Samples, n_threads: int = 1
 ) -> tuple[FloatArray, FloatArray]:
     """Return the moments of the outputs of networks that see the same rows, in one kernel call.
 
@@ -90,6 +102,7 @@ def sensitivity_at(
             "X contains NaN, where predict_gradient has no gradient: give rows without "
             "missing entries."
         )
+    entries = X.X if isinstance(X.X, Encoded) else entries  # derivatives are by its columns
     gradient = ENGINES[plan.engine].predict_gradient
     mean, variance, dmean_dX, dvariance_dX = gradient(posterior, entries, standardizer)
     noise, dlog_dX = Noise.everywhere(posterior), np.zeros(1)
@@ -103,7 +116,8 @@ def sensitivity_at(
     # In the units of features and target.
     std = np.sqrt(variance)
     dstd_dX = dvariance_dX / (2.0 * std)[:, np.newaxis]
-    y_scale, x_scale = standardizer.y_scale.item(), standardizer.x_scale
+    y_scale = standardizer.y_scale.item()
+    x_scale = 1.0 if isinstance(entries, Encoded) else standardizer.x_scale
     aleatoric_std = np.broadcast_to(np.sqrt(noise.variance) * y_scale, mean.shape)
     dlog_std_dX = np.broadcast_to(0.5 * dlog_dX, dmean_dX.shape)
     return Sensitivity(
@@ -128,9 +142,10 @@ def output_moments(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
-    if X.std is None and not plan.marginalize and plan.engine == "native":
+    copied = is_listed(X.X) and standardizer.x_mean.any()
+    if X.std is None and not plan.marginalize and plan.engine == "native" and not copied:
         return _propagated(plan, posterior, standardizer, X)
-    moments, step = _propagated, _BLOCK
+    moments, step = _propagated, max(1, _COPIED // X.shape[1]) if copied else _BLOCK
     if X.std is not None:
         check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
         moments, step = _integrated, _BLOCK // N_NODES

@@ -36,6 +36,7 @@ from numpy.random import RandomState, SeedSequence, default_rng
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Samples, stacked
 from probprop.inference.noise import noise_schedule
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import LAYERED, Posterior, cut, flat
@@ -57,7 +58,7 @@ _FEWEST_IN_PART = 8  # rows of a shard in the first round
 class Rows(NamedTuple):
     """Rows with their targets and how they count, as in a `Task`."""
 
-    X: Array  # (n, n_features), in the units of the features
+    X: Samples  # (n, n_features), in the units of the features
     X_var: Array | None  # (n, n_features), standardized
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     weights: FloatArray | None = None  # (n,)
@@ -76,7 +77,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     if any(part.X_var is not None for part in parts):
         known = (np.zeros(part.X.shape) if part.X_var is None else part.X_var for part in parts)
         parts = [part._replace(X_var=X_var) for part, X_var in zip(parts, known, strict=True)]
-    return Rows._make(None if f[0] is None else np.concatenate(f) for f in zip(*parts, strict=True))
+    return Rows._make(None if f[0] is None else stacked(f) for f in zip(*parts, strict=True))
 
 
 def task_of(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.inference.inputs import Encoded, Samples, dense, is_listed
 
 _CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
 _NARROW = 0.1  # a column of some rows hardly varies if its spread is below this share of all rows'
@@ -77,10 +78,10 @@ class Standardizer:
         check_magnitude("X", largest, dtype)
         return out
 
-    def check_X(self, X: Array, dtype: np.dtype[Any]) -> None:
+    def check_X(self, X: Samples, dtype: np.dtype[Any]) -> None:
         """Refuse values that the arithmetic of the dtype could not hold, without a copy."""
         for rows in _row_blocks(X):
-            self.checked_X(X[rows], dtype)
+            self.checked_X(dense(X[rows]), dtype)
 
     def check_y(self, y: Array, dtype: np.dtype[Any]) -> None:
         """Refuse targets that the arithmetic of the dtype could not hold, without a copy."""
@@ -114,18 +115,25 @@ def identity_standardizer(n_features: int, n_targets: int = 1) -> Standardizer:
     )
 
 
-def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
+def fit_standardizer(X: Samples, y: Array | None) -> Standardizer:
     """Measure the means and the standard deviations (ddof=0) of X, NaN where missing, and y.
 
     A constant column, or a constant target, gets scale 1, and so does a column whose standard
     deviation is below `TINY`; a column that is missing whole gets an infinite scale. Without y the
-    target is left as it is.
+    target is left as it is. Listed rows are not centered: their means are taken for 0, and a
+    constant column is scaled to 1.
 
     >>> s = fit_standardizer(np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([0.0, 4.0]))
     >>> s.x_mean, s.x_scale, s.y_scale
     (array([2., 7.]), array([1., 1.]), array([2.]))
     """
-    return standardizer_of(measure(X), None if y is None else measure(y.reshape(len(y), -1)))
+    of_y = None if y is None else measure(y.reshape(len(y), -1))
+    if not is_listed(X):
+        return standardizer_of(measure(X), of_y)
+    x = _measure_listed(X)
+    scales = standardizer_of(x, of_y)
+    x_scale = np.where(scales.missing_variance == 0.0, x.unit, scales.x_scale)
+    return replace(scales, x_mean=np.zeros_like(x_scale), x_scale=x_scale)
 
 
 def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
@@ -148,7 +156,7 @@ def check_target_scale(y_scale: FloatArray) -> None:
         )
 
 
-def _row_blocks(X: Array) -> list[slice]:
+def _row_blocks(X: Samples) -> list[slice]:
     step = max(1, _BLOCK_ENTRIES // max(1, X.shape[1]))
     return [slice(i, i + step) for i in range(0, X.shape[0], step)]
 
@@ -202,6 +210,25 @@ def measure(X: Array) -> Moments:
     for rows in _row_blocks(X):
         variance += total((np.ascontiguousarray(X[rows]) / unit - mean) ** 2, axis=0) / n
     return Moments(counts, low, high, mean, variance)
+
+
+def _measure_listed(X: Samples) -> Moments:
+    """Measure the columns of listed rows, 0 where nothing is listed."""
+    if isinstance(X, Encoded):
+        return merged([_measure_listed(X[rows].tocsr()) for rows in _row_blocks(X)])
+    n, n_columns = X.shape
+    values, columns = X.data.astype(np.float64), X.indices
+    listed = np.bincount(columns, minlength=n_columns)
+    low, high = np.where(listed < n, 0.0, np.inf), np.where(listed < n, 0.0, -np.inf)
+    np.minimum.at(low, columns, values)
+    np.maximum.at(high, columns, values)
+    zeros = np.zeros(n_columns)
+    unit = Moments(zeros, low, high, zeros, zeros).unit
+    scaled = values / unit[columns]
+    mean = np.bincount(columns, scaled, n_columns) / n
+    squares = np.bincount(columns, (scaled - mean[columns]) ** 2, n_columns)
+    variance = (squares + (n - listed) * mean**2) / n
+    return Moments(np.full(n_columns, n), low, high, mean, variance)
 
 
 def merged(parts: Sequence[Moments]) -> Moments:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
+from probprop.inference.inputs import Samples
 from probprop.inference.posterior import Memory, Posterior, Records
 from probprop.inference.standardize import Standardizer
 from probprop.reference.likelihoods import PointLikelihood
@@ -32,7 +33,7 @@ class Task:
     """Epochs to make over the same rows."""
 
     posterior: Posterior  # where they begin
-    X: Array  # (n, n_features), in the units of the features; finite
+    X: Samples  # (n, n_features), in the units of the features; finite
     X_var: Array | None  # (n, n_features), of the standardized entries; None: all are 0
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     standardizer: Standardizer  # of X and y

@@ -148,7 +148,7 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x**3)
     >>> ax = candidate_curves(model.choice_)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['raw, 50', '32 ramps, 50', 'chosen']
+    ['raw, 48', '16 ramps, 48', 'chosen']
     >>> plt.close(ax.figure)
     """
     curves = [curve for curve in choice.curves if curve.n_epochs]

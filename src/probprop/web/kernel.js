@@ -10,7 +10,9 @@
  * and row-major, of numbers in standardised units; results are new Float64Arrays.
  * A network is {sizes, m_w, v_w}: sizes counts the units of each layer, [n_features, ..., K];
  * m_w and v_w hold the layers one after the other, input to output, each (n_out, n_in + 1) with the
- * bias last, as in a Posterior.
+ * bias last, as in a Posterior. X may also list only the inputs that are not 0: compressed rows,
+ * {indptr, indices, values}, or {X, basis} with the arrays of a Basis (cpp/kernel.hpp), by whose
+ * columns derivatives are then taken.
  *
  *   kernel.forward(network, X, X_var = null)   -> {mean, variance}, (n, K) each, without noise;
  *                                                 X_var: variances of the entries of X
@@ -58,9 +60,15 @@ const ProbpropKernel = (() => {
     const n = countWeights(sizes);
     check(m_w.length === n && v_w.length === n, `these sizes need ${n} weights, got ${m_w.length}`);
   }
-  function countRows(X, sizes) {
-    check(X.length % sizes[0] === 0, `X must have ${sizes[0]} entries in each row`);
-    return X.length / sizes[0];
+  // The rows of X, and the columns by which derivatives are taken.
+  function shapeOf(X, sizes) {
+    const inputs = X.indptr ? X.indices : X.basis ? X.basis.input : [];
+    check(inputs.every((j) => j >= 0 && j < sizes[0]), "an index of X is of no input");
+    if (X.indptr) return [X.indptr.length - 1, sizes[0]];
+    const n_columns = X.basis ? X.basis.first_knot.length - 1 : sizes[0];
+    const entries = X.basis ? X.X : X;
+    check(entries.length % n_columns === 0, `X must have ${n_columns} entries in each row`);
+    return [entries.length / n_columns, n_columns];
   }
   // The number of targets that members predict.
   function countTargets({ n_members, mean, epistemic_std, aleatoric_std, tail }) {
@@ -77,6 +85,27 @@ const ProbpropKernel = (() => {
     constructor(wasm) {
       this.wasm = wasm;
       this.pointers = [];
+      this.listed = [];
+    }
+    // The rows of X, for networks of these sizes.
+    rows(X, sizes) {
+      const [n, n_columns] = shapeOf(X, sizes);
+      const integers = (values) => this.put(Int32Array, values);
+      let pointer;
+      if (X.indptr) {
+        const lists = [integers(X.indptr), integers(X.indices), this.numbers(X.values)];
+        pointer = this.wasm.new_compressed_rows(...lists, n, sizes[0]);
+      } else if (X.basis) {
+        const { first_knot, knots, origin, first_term, input, at_origin, slope } = X.basis;
+        const intervals = [integers(first_knot), this.numbers(knots), this.numbers(origin)];
+        const terms = [integers(first_term), integers(input), this.numbers(at_origin)];
+        const basis = [...intervals, ...terms, this.numbers(slope), sizes[0]];
+        pointer = this.wasm.new_encoded_rows(this.numbers(X.X), n, n_columns, ...basis);
+      } else {
+        pointer = this.wasm.new_rows(this.numbers(X), n, n_columns);
+      }
+      this.listed.push(pointer);
+      return pointer;
     }
     room(n_bytes) {
       const pointer = this.wasm.allocate(n_bytes) >>> 0;
@@ -114,6 +143,7 @@ const ProbpropKernel = (() => {
       return [n_members, mean.length / n_members, ...moments, heavy ? this.numbers(tail) : 0];
     }
     free() {
+      for (const pointer of this.listed) this.wasm.delete_rows(pointer);
       for (const pointer of this.pointers) this.wasm.release(pointer);
     }
   }
@@ -163,12 +193,12 @@ const ProbpropKernel = (() => {
 
     forward(network, X, X_var = null) {
       checkNetwork(network);
-      const n = countRows(X, network.sizes);
+      const [n] = shapeOf(X, network.sizes);
       const size = n * network.sizes.at(-1);
       check(!X_var || X_var.length === X.length, "X and X_var must have the same shape");
       return this.within((scope) => {
         const [m, v] = [scope.room(8 * size), scope.room(8 * size)];
-        const rows = [scope.numbers(X), scope.optional(X_var), n];
+        const rows = [scope.rows(X, network.sizes), scope.optional(X_var)];
         succeed(this.wasm.predict(...scope.network(network), ...rows, m, v));
         return { mean: scope.get(m, size), variance: scope.get(v, size) };
       });
@@ -177,11 +207,11 @@ const ProbpropKernel = (() => {
     gradient(network, X) {
       checkNetwork(network);
       check(network.sizes.at(-1) === 1, "the gradient is that of one output");
-      const n = countRows(X, network.sizes);
+      const [n, n_columns] = shapeOf(X, network.sizes);
       return this.within((scope) => {
-        const lengths = [n, n, X.length, X.length];
+        const lengths = [n, n, n * n_columns, n * n_columns];
         const out = lengths.map((length) => scope.room(8 * length));
-        const args = [...scope.network(network), scope.numbers(X), n, ...out];
+        const args = [...scope.network(network), scope.rows(X, network.sizes), ...out];
         succeed(this.wasm.gradient(...args));
         const [mean, variance, dm_dx, dv_dx] = out.map((p, i) => scope.get(p, lengths[i]));
         return { mean, variance, dm_dx, dv_dx };
@@ -191,11 +221,11 @@ const ProbpropKernel = (() => {
     sampled(sizes, w, X) {
       checkNetwork({ sizes, m_w: w, v_w: w });
       check(sizes.at(-1) === 1, "a sampled network has one output");
-      const n = countRows(X, sizes);
+      const [n] = shapeOf(X, sizes);
       return this.within((scope) => {
         const f = scope.room(8 * n);
         const layers = [scope.put(Int32Array, sizes), sizes.length - 1, scope.numbers(w)];
-        succeed(this.wasm.sampled(...layers, scope.numbers(X), n, f));
+        succeed(this.wasm.sampled(...layers, scope.rows(X, sizes), f));
         return scope.get(f, n);
       });
     }
@@ -346,11 +376,11 @@ const ProbpropKernel = (() => {
     // Tell a trainer its rows and epochs; returns what reads the network of the noise, if any.
     tell(trainer, task, scope) {
       const { posterior, X, y, memory, watch } = task;
-      const n = countRows(X, posterior.sizes);
+      const [n] = shapeOf(X, posterior.sizes);
       check(!task.X_var || task.X_var.length === X.length, "X and X_var must have the same shape");
       const width = this.wasm.n_targets(this.likelihoodIndex(task.likelihood), posterior.sizes.at(-1));
       check(y.length === n * width, `y must have ${n * width} entries, got ${y.length}`);
-      const rows = [scope.numbers(X), scope.optional(task.X_var), scope.numbers(y), n];
+      const rows = [scope.rows(X, posterior.sizes), scope.optional(task.X_var), scope.numbers(y)];
       const objection = this.wasm.set_rows(trainer, ...rows);
       if (objection !== 0) throw new RangeError(scope.text(objection));
       this.wasm.set_epochs(

@@ -96,8 +96,8 @@ def test_seconds_are_used_or_it_says_why(
     assert (ended == CAP) == (n_partitions == MOST_PARTITIONS)
     if ended == "out of time":
         assert clock.now > 0.8 * seconds
-    # A noise network would take 13 seconds; it is tried where that is not more than a third.
-    assert np.isfinite(found.calibrated.calibration.gain) == (noise == "auto" and seconds > 39.0)
+    # A noise network would take 9 seconds; it is tried where that is not more than a third.
+    assert np.isfinite(found.calibrated.calibration.gain) == (noise == "auto" and seconds > 27.0)
 
 
 def test_the_race_is_the_same_however_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

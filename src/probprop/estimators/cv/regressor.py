@@ -136,7 +136,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     >>> mean.shape, bool((std > 0).all())
     ((42,), True)
     >>> model.choice_.candidate
-    Candidate(n_bins=None, hidden=(50,), evidence_cap=10.0, power=0.5)
+    Candidate(n_bins=None, hidden=(48,), evidence_cap=10.0, power=0.5)
     """
 
     _member = PBPRegressor

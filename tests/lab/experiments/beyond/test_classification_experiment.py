@@ -16,11 +16,10 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.preprocessing import StandardScaler
 
 from probprop import PBPClassifier
-from probprop.cli import methods
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, JobError, Selection, cost, run, run_job
 from probprop_lab.experiments.beyond import class_methods, class_sets, classification
-from probprop_lab.experiments.harness import report
+from probprop_lab.experiments.harness import methods, report
 
 CLASSES = EXPERIMENTS["classification"]
 Row = dict[str, Any]

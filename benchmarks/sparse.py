@@ -1,0 +1,110 @@
+"""Sparse and encoded rows: what inputs that are 0 cost, and what they would as arrays."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.agreement import WrongAnswerError
+from benchmarks.cases import DTYPES, first_posterior
+from benchmarks.clock import median, say, timed
+from benchmarks.effort import Effort
+from benchmarks.outcome import Figure, Outcome
+from probprop import PBPRegressor
+from probprop._types import FloatArray
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import ColumnBasis, Encoded, basis_of, continuous
+
+_N_ROWS, _N_NUMBERS, _N_CODES = 20_000, 10, 1_000
+_N_EPOCHS = 10
+_N_LEVELS = 5  # of hats: 31 for each column, of which five are not 0
+_LARGEST_DIFFERENCE = 1e-9
+_LEAST_GAIN = 10.0  # of sparse one-hot columns over an array of them
+
+Work = Callable[[], Any]
+
+
+def run(effort: Effort) -> Outcome:
+    """Measure fits with and without a column of categories, and passes over encoded columns."""
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    works: dict[str, Work] = {}
+    for dtype in DTYPES:
+        works |= _fits(effort, dtype) | _passes(effort, dtype)
+    for _ in range(effort.n_repetitions):
+        for name, work in works.items():
+            say(f"sparse: {name}")
+            n_updates = effort.of(_N_ROWS, least=200) * (_N_EPOCHS if "numbers" in name else 1)
+            times[name].append(timed(work)[0] / n_updates * 1e9)
+    missed = []
+    for dtype in DTYPES:
+        listed, array = (times[f"{form} {dtype}"] for form in (_SPARSE, _ARRAY))
+        if median(array) < _LEAST_GAIN * median(listed):
+            missed.append(f"sparse one-hot columns gain less than {_LEAST_GAIN:.0f} times, {dtype}")
+    return Outcome(
+        title=f"Sparse and encoded rows (medians of {effort.n_repetitions})",
+        header=["rows", "ns per update"],
+        rows=[[name, f"{median(times[name]):.0f}"] for name in works],
+        notes=[
+            f"Fits of PBPRegressor((50,), evidence_cap=10) over {_N_EPOCHS} epochs with all that "
+            "belongs to them, and passes of the kernel over hats.",
+            f"Checked: lists and arrays agree to {_LARGEST_DIFFERENCE:.0e}.",
+        ],
+        measured=dict(times),
+        figures=[Figure(f"ns per update, {name}", times[name]) for name in works],
+        missed=missed,
+    )
+
+
+_NUMBERS = f"{_N_NUMBERS} numbers, array,"
+_SPARSE = f"{_N_NUMBERS} numbers and {_N_CODES:,} categories, sparse,"
+_ARRAY = f"{_N_NUMBERS} numbers and {_N_CODES:,} categories, array,"
+
+
+def _fits(effort: Effort, dtype: str) -> dict[str, Work]:
+    rng, n = np.random.RandomState(0), effort.of(_N_ROWS, least=200)
+    numbers, codes = rng.standard_normal((n, _N_NUMBERS)), rng.randint(_N_CODES, size=n)
+    y = np.sin(numbers[:, 0]) + rng.standard_normal(_N_CODES)[codes] + 0.1 * rng.standard_normal(n)
+    one_hot = sparse.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, _N_CODES))
+    both = sparse.csr_array(sparse.hstack([sparse.csr_array(numbers), one_hot]))
+    model = PBPRegressor((50,), n_epochs=_N_EPOCHS, evidence_cap=10.0, dtype=dtype, random_state=0)
+    return {
+        f"{_NUMBERS} {dtype}": lambda: model.fit(numbers, y),
+        f"{_SPARSE} {dtype}": lambda: model.fit(both, y),
+        f"{_ARRAY} {dtype}": lambda: model.fit(both.toarray(), y),
+    }
+
+
+def _passes(effort: Effort, dtype: str) -> dict[str, Work]:
+    rng, n = np.random.RandomState(0), effort.of(_N_ROWS, least=200)
+    X = rng.standard_normal((n, _N_NUMBERS))
+    y, order = np.sin(X[:, 0]), rng.permutation(n)
+    rows = Encoded(X.astype(dtype), basis_of([_hats(x) for x in X.T]))
+    posterior = first_posterior(rows.shape[1], (50,), dtype)
+    array, adf_pass = rows.toarray().astype(dtype), ENGINES["native"].adf_pass
+    some = order[:200]
+    got, expected = (adf_pass(posterior, X, y, some)[0] for X in (rows, array))
+    difference = max(float(np.abs(a - b).max()) for a, b in zip(got.m_w, expected.m_w, strict=True))
+    if dtype == "float64" and difference > _LARGEST_DIFFERENCE:
+        raise WrongAnswerError(f"encoded rows differ by {difference:.1e}")
+    name = f"{_N_NUMBERS} columns of {2**_N_LEVELS - 1} hats,"
+    return {
+        f"{name} encoded, {dtype}": lambda: adf_pass(posterior, rows, y, order),
+        f"{name} array, {dtype}": lambda: adf_pass(posterior, array, y, order),
+    }
+
+
+def _hats(x: FloatArray) -> ColumnBasis:
+    """Return the column itself and hats of half the width at each level, between quantiles."""
+    u = np.linspace(0.0, 1.0, 2**_N_LEVELS + 1)
+    knots = np.quantile(x, u)
+    centers = [(level, (k + 0.5) / 2**level) for level in range(_N_LEVELS) for k in range(2**level)]
+    hats = [
+        np.maximum(0.0, 1.0 - np.abs(u - center) * 2.0 ** (level + 1)) for level, center in centers
+    ]
+    ends = np.zeros((2, 1 + len(hats)))
+    ends[:, 0] = 1.0
+    return continuous(knots, np.column_stack([knots, *hats]), ends)
