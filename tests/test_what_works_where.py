@@ -111,15 +111,15 @@ class Python:
     def __init__(self, place: str, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         self.place, self.client = place, client
         self.written: list[int] = []  # rows that went to disk
-        finish = scratch.Scratch.finish
+        write = scratch.Scratch.write
         if place == "disk":
             monkeypatch.setattr(shards, "COPIES", 10**9)
 
         def noted(file: scratch.Scratch) -> None:
+            write(file)
             self.written.append(file.n)
-            finish(file)
 
-        monkeypatch.setattr(scratch.Scratch, "finish", noted)
+        monkeypatch.setattr(scratch.Scratch, "write", noted)
 
     def fit(self, estimator: Any, source: Any, **options: Any) -> Any:
         """Fit and check that the model predicts, and that the rows were where they should be."""

@@ -14,7 +14,7 @@ from block_rows import cut, made, network, same
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, fit, load
 from probprop._types import Array
 from probprop.data import cross_validation
-from probprop.data.scratch import LEAST, Scratch, Shape, scratch
+from probprop.data.scratch import LEAST, Scratch
 from probprop.data.shards import Folds
 from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
@@ -80,17 +80,6 @@ def test_weights_and_errors_are_columns_of_files(tmp_path: Path) -> None:
 # ---- Cross-validation
 
 
-def test_numbers_of_rows_are_found_again() -> None:
-    rows = np.arange(500.0).reshape(-1, 1)
-    with scratch(Shape(500, 1, 7), 3, 0) as file:
-        for part in np.array_split(rows, 4):
-            file.add(part)
-        file.finish()
-        places = [RandomState(k).permutation(n)[: n // 2] for k, n in enumerate(file.sizes)]
-        for k, found in enumerate(file.numbers(places)):
-            np.testing.assert_array_equal(file.pile(k)[places[k], 0], found)
-
-
 @pytest.mark.usefixtures("on_disk")
 def test_choice_on_a_sample_networks_on_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -124,8 +113,8 @@ def test_a_network_never_learns_the_rows_of_its_fold(monkeypatch: pytest.MonkeyP
     """Targets of the first fold are shifted: only the other network changes."""
     X, y = made(400)
     files: list[Scratch] = []
-    finish = Scratch.finish
-    monkeypatch.setattr(Scratch, "finish", lambda file: (files.append(file), finish(file)))
+    write = Scratch.write
+    monkeypatch.setattr(Scratch, "write", lambda file: (files.append(file), write(file)))
 
     def fitted(y: Array) -> Any:
         return fit(small(candidates=[Candidate(hidden=(4,), noise="constant")]), [(X, y)])

@@ -27,7 +27,7 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, flat
 from probprop.inference.shards import Rows, Schedule, Work, absorb_rows
 from probprop.inference.standardize import fit_standardizer
-from probprop.inference.training import Fitted, Setting, Step, first_state, rounds
+from probprop.inference.training import Fitted, Setting, State, Step, rounds
 
 # ---- Rows that fit into memory
 
@@ -64,7 +64,7 @@ def test_names_classes_and_ensembles_are_those_of_memory() -> None:
 def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterior:
     """Deal, shuffle and absorb row by row, as the docstring of `scratch` says it."""
     plan = Plan(Gaussian(), hidden=(10,), evidence_cap=model.evidence_cap, engine="reference")
-    rows = np.column_stack([X, y])
+    rows = np.column_stack([np.arange(len(y)), X, y])
     n_piles = -(-rows.nbytes // pile_bytes)
     deal = default_rng((0, 0))
     piles: list[list[int]] = [[] for _ in range(n_piles)]
@@ -193,7 +193,7 @@ def epochs_in_parts(
     def map_shards(call: Any, works: Sequence[Work]) -> list[Any]:
         return [absorb_rows(read(work.part.n_round), work) for work in works]
 
-    return rounds(setting, first_state(begun.posterior), map_shards)
+    return rounds(setting, State(begun.posterior), map_shards)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -243,18 +243,19 @@ def test_parts_without_bounds_are_one_pass_bit_for_bit() -> None:
 def test_every_epoch_has_every_row_once(
     n: int, n_columns: int, n_piles: int, seed: int, cuts: list[int]
 ) -> None:
-    rows = np.arange(n * n_columns, dtype=float).reshape(n, n_columns)
+    rows = np.zeros(n, [("x", float, (n_columns,))])
+    rows["x"] = np.arange(n * n_columns).reshape(n, n_columns)
     shape = Shape(n, n_columns, n_piles)
     with scratch(shape, seed, 0) as whole, scratch(shape, seed, 0) as in_blocks:
         whole.add(rows)
         for block in np.array_split(rows, len(cuts) + 1):
             in_blocks.add(block)
             in_blocks.write()
-        whole.finish()
+        whole.write()
         for epoch in (1, 2):
             parts = [whole.part(seed, epoch, k) for k in range(shape.n_parts)]
             together = np.concatenate(parts)
-            assert np.array_equal(together[np.argsort(together[:, 0])], rows)
+            assert np.array_equal(together[np.argsort(together["x"][:, 0])], rows)
             others = [in_blocks.part(seed, epoch, k) for k in range(shape.n_parts)]
             assert all(map(np.array_equal, parts, others))
 

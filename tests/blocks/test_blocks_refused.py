@@ -39,11 +39,11 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: [], ValueError, "there are no blocks"),
     (lambda: [made()[0]], TypeError, "block 0: each block must be a tuple of arrays"),
     (lambda: [made(), (np.zeros((0, 3)), np.zeros(0))], ValueError, "block 1: .*0 sample"),
-    (lambda: [made(), (np.zeros((4, 2)), np.zeros(4))], ValueError, "block 1: X has 2 features"),
+    (lambda: [made(), (np.zeros((4, 2)), np.zeros(4))], ValueError, "block 1: the number of feat"),
     (lambda: [made(), (np.zeros((4, 3)), np.zeros(5))], ValueError, "block 1: .*inconsistent"),
     (lambda: with_entry(np.nan), ValueError, "block 1: Input X contains NaN"),
     (lambda: with_entry(np.inf), ValueError, "block 1: Input X contains infinity"),
-    (lambda: [made(), (made()[0], np.ones((400, 2)))], ValueError, "block 1: y has .* columns"),
+    (lambda: [made(), (made()[0], np.ones((400, 2)))], ValueError, "block 1: the columns of y"),
 ]
 
 
@@ -65,7 +65,7 @@ def test_blocks_that_change_are_refused() -> None:
         yield made()
         yield made(100 + passes)
 
-    with pytest.raises(ValueError, match=r"block 1 had 101 rows in the first pass, .* 102 in the"):
+    with pytest.raises(ValueError, match=r"block 1 had 101 rows in the first pass, .* 102 in a"):
         fit(network(), changing)
 
 

@@ -120,8 +120,9 @@ def test_settings_are_chosen_with_weights_and_reported(
 
 
 @pytest.mark.usefixtures("too_large")
-def test_files_that_vanish_after_the_fit_leave_the_model(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rows_left", [0, 400])
+def test_files_that_change_after_the_fit_leave_the_model(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch, rows_left: int
 ) -> None:
     """They are read once more for the out-of-fold rows, when the model is on disk."""
     monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((1, 2)))
@@ -130,10 +131,14 @@ def test_files_that_vanish_after_the_fit_leave_the_model(
     def saved(*arguments: object) -> None:
         written(*arguments)
         Path("homes.csv").unlink()
+        if rows_left:
+            homes()[:rows_left].to_csv("homes.csv", index=False)
 
     monkeypatch.setattr(training, "save_fitted", saved)
     assert call("fit homes.csv --target price --drop id --budget fast -o large.pbp") == 1
-    assert "homes.csv" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "homes.csv" in err
+    assert ("leave the rows as they are" in " ".join(err.split())) == bool(rows_left)
     assert probprop.load("large.pbp").estimator.n_samples_seen_ == 500
 
 

@@ -17,8 +17,10 @@ from distributed import Client
 
 from dask_clusters import in_files, processes, table
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
-from probprop.data import cross_validation, fit
-from probprop.data.shards import Folds
+from probprop.data import cross_validation, fit, shards
+from probprop.data.cluster import load_shards
+from probprop.data.fitting import columnwise, rows_here, rows_numbered, source_of
+from probprop.data.shards import DiskRows, Folds, MemoryRows
 from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
 from probprop.inference.posterior import flat
@@ -52,6 +54,31 @@ def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
     ]
     parameters = {"cv": 2, "candidates": both, "budget": "fast", "random_state": 0}
     return kind(**parameters | changed)
+
+
+# ---- The raw rows of numbers such as `oof_rows_`
+
+
+@pytest.mark.parametrize("where", ["memory", "disk", "cluster"])
+def test_rows_are_read_again_by_their_numbers(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    frame = table(600).assign(place=np.arange(600.0))
+    frame.loc[::7, "y"] = np.nan  # such rows have no number
+    pattern = in_files(frame, tmp_path / "data", 5)
+    counted = frame[frame["y"].notna()]
+    numbers = np.random.RandomState(0).permutation(len(counted))[:100]
+    source = source_of(small(), pattern, columnwise("y"))
+    if where == "cluster":
+        found = rows_numbered(source, load_shards(client, source, None), numbers)
+    else:
+        if where == "disk":
+            monkeypatch.setattr(shards, "COPIES", 10**9)
+        with rows_here(source, small(), 10**9) as rows:
+            assert isinstance(rows, DiskRows if where == "disk" else MemoryRows)
+            found = rows_numbered(source, rows, numbers)
+    np.testing.assert_array_equal(found["place"], counted["place"].iloc[numbers])
+    np.testing.assert_array_equal(found.index, numbers)
 
 
 # ---- Folds and candidates as tasks of joblib's backend

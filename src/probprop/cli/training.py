@@ -637,7 +637,7 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         table_model,
         train,
     )
-    from probprop.data.shards import DiskRows, Kept
+    from probprop.data.shards import Kept
     from probprop.facts import OUT_OF_FOLD
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
@@ -649,7 +649,8 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
     with ExitStack() as stack:
         if client is None:
             with terminal.rows("reading", _twice(table.paths)) as advance:
-                reading = rows_here(replace(source, advance=advance), estimator, table.limit, test)
+                counted = replace(source, pieces=_counted(source.pieces, advance))
+                reading = rows_here(counted, estimator, table.limit, test)
                 rows: Any = stack.enter_context(reading)
         else:
             from probprop.data.cluster import load_shards
@@ -661,12 +662,8 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         note_left_out(terminal, rows.schema.n_without_target, plan.targets)
         text = f"fitting {_in_words(rows)}"
         terminal.say(text)
-        if isinstance(rows, DiskRows) and not recipe.cross_validated:  # epochs are long
-            with terminal.share(text) as progress:
-                fitted = train(rows, estimator, None, kept, progress=progress)
-        else:
-            with recipe.progress(terminal, text) as callback:
-                fitted = train(rows, estimator, None, kept, callback)
+        with recipe.progress(terminal, text) as callback:
+            fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
         if test.share or not recipe.cross_validated:
             return Fitted(model, None, lambda: rows.held_out, held_out=True)
@@ -676,6 +673,17 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
                 return rows_numbered(source, rows, fitted.oof_rows_)
 
         return Fitted(model, None, out_of_fold, held_out=OUT_OF_FOLD)
+
+
+def _counted(pieces: Callable[..., Iterator[Any]], advance: Callable[[int], None]) -> Any:
+    """Return pieces of files whose rows are counted when the next one is asked for."""
+
+    def count(schema: Any) -> Iterator[Any]:
+        for piece in pieces(schema):
+            yield piece
+            advance(len(piece.rows))
+
+    return count
 
 
 def _in_words(rows: Any) -> str:

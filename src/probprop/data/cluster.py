@@ -11,12 +11,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
 
 try:
     import dask
@@ -32,11 +30,14 @@ from probprop._types import Array
 from probprop.data.shards import (
     NONE_KEPT,
     Kept,
+    Known,
     Learner,
     Summary,
-    mean_weight,
-    sample_sizes,
+    known_pieces,
+    load_piece,
+    split_piece,
     summarize,
+    together,
     warn_of_order,
 )
 from probprop.data.sources import (
@@ -49,13 +50,10 @@ from probprop.data.sources import (
     check_no_columns,
     joined,
 )
-from probprop.data.tables import rows_at, table_reader
-from probprop.distributions.base import frame_columns
+from probprop.data.tables import table_reader
 from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
-from probprop.estimators.data import relative_weights
 from probprop.estimators.kind import classes_of
-from probprop.inference.likelihoods import Likelihood
-from probprop.inference.shards import HasParts, MapShards, Work, shard_order, usual_rounds
+from probprop.inference.shards import HasParts, MapShards, Work, usual_rounds
 from probprop.inference.training import Run
 from probprop.table.model import TableModel
 from probprop.table.names import TableError
@@ -94,24 +92,7 @@ def n_threads(client: Client) -> int:
 # ---- Dask collections as sources
 
 
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """Partitions of a dask DataFrame, or blocks of dask arrays."""
-
-    reader: Any
-    partitions: list[Piece]
-    in_memory: bool = False
-
-    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
-        """Refuse to compute them here."""
-        raise TypeError("a dask collection is fitted on a cluster: give its client.")
-
-    def tasks(self, n: int) -> list[Piece]:
-        """Return the partitions."""
-        return self.partitions
-
-
-def collection_of(network: Any, given: Any, asked: Columnwise) -> Collection:
+def collection_of(network: Any, given: Any, asked: Columnwise) -> Source:
     """Return a dask DataFrame, or a tuple of dask arrays or frames, as a source."""
     if isinstance(given, dd.DataFrame):
         return _of_frame(network, given, asked)
@@ -135,12 +116,19 @@ def collection_of(network: Any, given: Any, asked: Columnwise) -> Collection:
     return _of_arrays(network, given)
 
 
-def _of_frame(network: Any, frame: dd.DataFrame, asked: Columnwise) -> Collection:
+def _of_partitions(reader: Any, partitions: list[Piece]) -> Source:
+    def pieces(schema: Schema | None) -> Iterator[Piece]:
+        raise TypeError("a dask collection is fitted on a cluster: give its client.")
+
+    return Source(reader, pieces, lambda n: partitions)
+
+
+def _of_frame(network: Any, frame: dd.DataFrame, asked: Columnwise) -> Source:
     partitions = [Piece(f"Partition {i}", each) for i, each in enumerate(frame.to_delayed())]
-    return Collection(table_reader(network, asked), partitions)
+    return _of_partitions(table_reader(network, asked), partitions)
 
 
-def _of_arrays(network: Any, given: Sequence[Any]) -> Collection:
+def _of_arrays(network: Any, given: Sequence[Any]) -> Source:
     if not all(isinstance(a, da.Array) or a is None for a in given) or given[1] is None:
         kinds = ", ".join(type(a).__name__ for a in given)
         raise TypeError(f"a dask array X must come with dask arrays. Got {kinds}.")
@@ -164,7 +152,7 @@ def _of_arrays(network: Any, given: Sequence[Any]) -> Collection:
     columns = [[None] * n_blocks if a is None else a.to_delayed().reshape(n_blocks) for a in rest]
     blocks = zip(X.to_delayed()[:, 0], *columns, strict=True)
     partitions = [Piece(f"block {i}", tuple(block)) for i, block in enumerate(blocks)]
-    return Collection(ArrayReader(network), partitions)
+    return _of_partitions(ArrayReader(network), partitions)
 
 
 # ---- From a source to shards
@@ -176,6 +164,8 @@ class ClusterRows:
 
     schema: Schema
     client: Client
+    pieces: Sequence[Piece]  # where the rows come from
+    known: Sequence[Known]
     shards: list[Any]  # futures of `Loaded`
     summaries: list[Summary]
     held_out: Any = None
@@ -195,40 +185,15 @@ class ClusterRows:
         results: list[Any] = self.client.gather(futures)
         return results
 
-    def numbers(self, places: Sequence[Array]) -> list[Array]:
-        """Return the numbers of rows among all rows, in the order of the pieces.
-
-        Shards have the pieces in turn.
-        """
-        n, starts = len(self.summaries), self._starts
-        every = [
-            np.concatenate([np.arange(*pair) for pair in list(pairwise(starts))[k::n]])
-            for k in range(n)
-        ]
-        return [numbers[own] for numbers, own in zip(every, places, strict=True)]
-
-    @property
-    def _starts(self) -> Array:
-        """The number of the first row of each piece, and of all rows."""
-        n = len(self.summaries)
-        n_pieces = sum(len(summary.sizes) for summary in self.summaries)
-        return np.cumsum([0, *(self.summaries[i % n].sizes[i // n] for i in range(n_pieces))])
-
-    def taken(self, source: Source, numbers: Array) -> list[pd.DataFrame]:
-        """Return the rows of the source with these numbers, ascending, as they are in the table."""
-        pieces = zip(source.tasks(n_threads(self.client)), pairwise(self._starts), strict=True)
+    def taken(self, known: Sequence[Known]) -> list[Any]:
+        """Return the rows `out` of each piece, as they are in the table."""
         futures = [
-            _submit(self.client, rows_of_pieces, [piece], self.schema, own - start)
-            for piece, (start, stop) in pieces
-            if len(own := numbers[(numbers >= start) & (numbers < stop)])
+            _submit(self.client, held_out, [piece], each, self.schema)
+            for piece, each in zip(self.pieces, known, strict=True)
+            if len(each.out)
         ]
-        return [frame for frames in self.client.gather(futures) for frame in frames]
-
-    def with_relative_weights(self) -> ClusterRows:
-        """Return the rows with weights in units of their mean."""
-        mean = mean_weight(self.summaries)
-        shards = [self.client.submit(in_units_of, rows, mean, pure=False) for rows in self.shards]
-        return replace(self, shards=shards)
+        frames: list[Any] = self.client.gather(futures)
+        return frames
 
     def n_rounds(self, n_hidden: int) -> int:
         """Return the rounds of an epoch."""
@@ -248,7 +213,7 @@ class ClusterRows:
 
     def advance(self) -> Any:
         """Return what makes epochs of the candidates, as tasks."""
-        return Trainings(self.client).advance
+        return advance_on(self.client)
 
 
 def load_shards(
@@ -258,10 +223,9 @@ def load_shards(
     seed: int = 0,
     test: Kept = NONE_KEPT,
 ) -> ClusterRows:
-    """Survey all pieces of a source, then load and measure the shards.
+    """Survey all pieces of a source, then load and measure the shards, which take them in turn.
 
-    Shards take the pieces in turn. With `test` some rows of every shard are held out; the seed
-    draws them.
+    With `test` some rows of every piece are held out; the seed draws them.
     """
     pieces, reader = source.tasks(n_threads(client)), source.reader
     if n_shards is not None and n_shards > len(pieces):
@@ -270,102 +234,52 @@ def load_shards(
             "files: give fewer shards, or repartition the data."
         )
     n = min(len(pieces), n_threads(client)) if n_shards is None else n_shards
-    surveys = client.gather([_submit(client, surveyed, [piece], reader) for piece in pieces])
+    surveys = client.gather(
+        [_submit(client, surveyed, [piece], piece.label, reader) for piece in pieces]
+    )
     schema = reader.agree(surveys)
-    shares = [pieces[k::n] for k in range(n)]
-    sizes = [sum(each.n for each in surveys[k::n]) for k in range(n)]
-    if 0 in sizes:
-        raise TableError(
-            f"{shares[sizes.index(0)][0].label}, of shard {sizes.index(0)}, has no rows with a "
-            "target and a weight above 0: give fewer shards, or leave it out."
-        )
-    shards = [_submit(client, loaded_shard, own, schema) for own in shares]
-    held_out = None
-    if test.share > 0.0:
-        places = drawn_places(sizes, test, seed)
-        parts = client.gather(
-            [
-                _submit(client, rows_of_pieces, own, schema, at)
-                for own, at in zip(shares, places, strict=True)
-            ]
-        )
-        by_piece = [each[i] for i in range(len(parts[0])) for each in parts if i < len(each)]
-        held_out = pd.concat(by_piece, ignore_index=True)
-        shards = [
-            client.submit(without, rows, at, pure=False)
-            for rows, at in zip(shards, places, strict=True)
-        ]
-    rows = ClusterRows(schema, client, shards, [], held_out)
+    known = known_pieces(surveys, test, seed)
+    for k in range(n):
+        if sum(each.n - len(each.out) for each in known[k::n]) == 0:
+            raise TableError(
+                f"{known[k].label}, of shard {k}, has no rows with a target and a weight above 0: "
+                "give fewer shards, or leave it out."
+            )
+    shards = [_submit(client, loaded_shard, pieces[k::n], known[k::n], schema) for k in range(n)]
+    rows = ClusterRows(schema, client, pieces, known, shards, [])
+    rows = replace(rows, held_out=together(rows.taken(known)))
     rows = replace(rows, summaries=rows.map(summarize, schema.likelihood))
     warn_of_order(rows.summaries)
     return rows
 
 
 def _submit(client: Client, call: Callable[..., Any], pieces: Sequence[Piece], *more: Any) -> Any:
-    """Return the future of a call with labels, pieces and more; its lineage has the files."""
-    labels, rows = [piece.label for piece in pieces], [piece.rows for piece in pieces]
+    """Return the future of a call with the rows of pieces and more; its lineage has the files."""
+    rows = [piece.rows for piece in pieces]
     delayed = rows[0] if not isinstance(rows[0], tuple) else rows[0][0]
     if not dask.is_dask_collection(delayed):
-        return client.submit(call, labels, rows, *more, pure=False)
-    if isinstance(rows[0], tuple):
-        rows = [dask.delayed(_block)(*block) for block in rows]
-    return client.compute(dask.delayed(call, pure=False)(labels, rows, *more))
+        return client.submit(call, rows, *more, pure=False)
+    return client.compute(dask.delayed(call, pure=False)(rows, *more))
 
 
-def _block(*arrays: Any) -> tuple[Any, ...]:
-    return arrays
-
-
-def surveyed(labels: Sequence[str], pieces: Sequence[Any], reader: Any) -> Any:
+def surveyed(rows: Sequence[Any], label: str, reader: Any) -> Any:
     """Look at one piece, on a worker."""
-    [label], [piece] = labels, pieces
-    return reader.survey(piece, label)
+    return reader.survey(rows[0], label)
 
 
-def loaded_shard(labels: Sequence[str], pieces: Sequence[Any], schema: Schema) -> Loaded:
+def held_out(rows: Sequence[Any], known: Known, schema: Schema) -> pd.DataFrame:
+    """Return the rows of one piece that are held out, on a worker."""
+    return split_piece(rows[0], known, schema)[1]
+
+
+def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) -> Loaded:
     """Load the pieces of a shard, on a worker."""
-    likelihood: Likelihood = schema.likelihood
-    parts = [schema.load(piece, label) for piece, label in zip(pieces, labels, strict=True)]
-    rows = joined(parts)
-    return replace(rows, y=likelihood.encode(rows.y))
-
-
-def in_units_of(loaded: Loaded, mean: float) -> Loaded:
-    """Return a shard with its weights in units of the mean over all shards."""
-    if loaded.weights is None:
-        return loaded
-    return replace(loaded, weights=relative_weights(loaded.weights, mean))
-
-
-# ---- Rows held out
-
-
-def drawn_places(sizes: Sequence[int], test: Kept, seed: int) -> list[Array]:
-    """Return the places of the rows that are held out of each shard, ascending."""
-    n = min(max(1, round(test.share * sum(sizes))), test.most)
-    if n >= sum(sizes):
-        raise ValueError(
-            f"the files have {sum(sizes)} rows, too few to hold out a share of {test.share:g}: "
-            "give more rows, or hold out none."
-        )
-    pairs = zip(sizes, sample_sizes(sizes, n), strict=True)
-    return [np.sort(shard_order(seed, k, size)[:own]) for k, (size, own) in enumerate(pairs)]
-
-
-def rows_of_pieces(
-    labels: Sequence[str], pieces: Sequence[Any], schema: Schema, places: Array
-) -> list[pd.DataFrame]:
-    """Return some rows of a shard, for each of its pieces, on a worker; places are ascending."""
-    return rows_at(map(Piece, labels, pieces), schema, places)
-
-
-def without(loaded: Loaded, places: Array) -> Loaded:
-    """Return a shard without some of its rows."""
-    kept = np.ones(len(loaded.y), bool)
-    kept[places] = False
-    ends = np.cumsum(loaded.sizes)[:-1]
-    sizes = tuple(int(part.sum()) for part in np.split(kept, ends))
-    return replace(loaded[kept], sizes=sizes)
+    parts = [
+        load_piece(split_piece(piece, each, schema)[0], each, schema)
+        for piece, each in zip(rows, known, strict=True)
+    ]
+    whole = joined(parts)
+    return replace(whole, y=schema.likelihood.encode(whole.y))
 
 
 # ---- Tasks
@@ -382,39 +296,35 @@ def on_cluster(client: Client, shards: Sequence[Any]) -> MapShards:
     return map_shards
 
 
-class Trainings:
-    """Trainings of many candidates and folds as tasks; their rows go to the cluster once."""
+def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
+    """Return what makes more epochs of trainings as tasks, as `search.advance`, to the same bits.
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._sent: dict[int, tuple[Array, Any]] = {}
+    Their rows, which runs may share, go to the cluster once.
+    """
+    sent: dict[int, tuple[Array, Any]] = {}
+
+    def at_workers(array: Array | None) -> Any:
+        if array is None:
+            return None
+        if id(array) not in sent:
+            sent[id(array)] = array, client.submit(itself, array, pure=False)
+        return sent[id(array)][1]
 
     def advance(
-        self, runs: Sequence[Run], n_epochs: int, n_threads: int
+        runs: Sequence[Run], n_epochs: int, n_threads: int
     ) -> tuple[list[Run], BaseException | None]:
-        """Make more epochs of every training, as `search.advance` does, to the same bits."""
         # Rows are part of a task, which is made again where a worker dies, so tasks are large.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             futures = [
-                self._client.submit(
-                    advanced,
-                    without_rows(run),
-                    n_epochs,
-                    *map(self._at_workers, run.rows),
-                    pure=False,
+                client.submit(
+                    advanced, without_rows(run), n_epochs, *map(at_workers, run.rows), pure=False
                 )
                 for run in runs
             ]
-        made = self._client.gather(futures)
+        made = client.gather(futures)
         return [with_rows_of(*pair) for pair in zip(made, runs, strict=True)], None
 
-    def _at_workers(self, array: Array | None) -> Any:
-        """Return the future of an array, which runs may share."""
-        if array is None:
-            return None
-        if id(array) not in self._sent:
-            self._sent[id(array)] = array, self._client.submit(itself, array, pure=False)
-        return self._sent[id(array)][1]
+    return advance
 
 
 def itself(value: T) -> T:
@@ -445,38 +355,30 @@ def predictions(frame: pd.DataFrame, model: Any, coverage: float) -> pd.DataFram
     """Return the predictions of the rows of one partition."""
     if len(frame) == 0:
         return _meta(model)
-    estimator: Any
-    predicted: Any
-    if isinstance(model, TableModel):
-        estimator, predicted = model.estimator, model.predict_distribution(frame)
-    else:
+    rows: Any = frame
+    if not isinstance(model, TableModel):
         names = getattr(model, "feature_names_in_", None)
         rows = frame.to_numpy(np.float64) if names is None else frame[list(names)]
-        estimator, predicted = model, model.predict_distribution(rows)
-    if is_classifier(estimator):
-        made = predicted.to_frame(classes_of(estimator))
+    predicted = model.predict_distribution(rows)
+    return _columns(model, predicted, coverage).set_axis(frame.index)
+
+
+def _columns(model: Any, predicted: Any, coverage: float) -> pd.DataFrame:
+    made: pd.DataFrame
+    classes = classes_of(model.estimator if isinstance(model, TableModel) else model)
+    if classes is not None:
+        made = predicted.to_frame(classes)
+    elif isinstance(model, TableModel):
+        made = predicted.to_frame(model.targets, coverage=coverage)
     else:
-        made = predicted.to_frame(_target_names(model), coverage=coverage)
-    return made.set_axis(frame.index)
-
-
-def _target_names(model: Any) -> list[str]:
-    if isinstance(model, TableModel):
-        return model.targets
-    return [str(k) for k in range(model.n_outputs_)]
+        made = predicted.to_frame([str(k) for k in range(model.n_outputs_)], coverage=coverage)
+    return made
 
 
 def _meta(model: Any) -> pd.DataFrame:
     """Return predictions of no rows: their columns and types."""
     estimator = model.estimator if isinstance(model, TableModel) else model
-    classes = classes_of(estimator)
-    if classes is None:
-        return pd.DataFrame({k: np.zeros(0) for k in frame_columns(_target_names(model))})
-    parts = ("entropy", "entropy_model", "entropy_noise")
-    several = getattr(estimator, "multilabel_", False)
-    columns = {f"p_{name}": np.zeros(0) for name in classes}
-    if several:
-        of_each = {f"{k}_{name}": np.zeros(0) for k in parts for name in classes}
-        return pd.DataFrame(columns | of_each)
-    first = {"predicted_class": classes[:0]}
-    return pd.DataFrame(first | columns | {k: np.zeros(0) for k in parts})
+    names = getattr(estimator, "feature_names_in_", None)
+    row = pd.DataFrame(np.zeros((1, estimator.n_features_in_)), columns=names)
+    predicted = estimator.predict_distribution(row if names is not None else row.to_numpy())
+    return _columns(model, predicted, coverage=0.95).iloc[:0]

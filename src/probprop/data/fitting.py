@@ -5,43 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
-from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from probprop._types import Array
+from probprop.data import shards
 from probprop.data.cross_validation import SAMPLE, fit_cross_validated
 from probprop.data.scratch import bytes_of
-from probprop.data.shards import (
-    NONE_KEPT,
-    DiskRows,
-    Kept,
-    Learner,
-    MemoryRows,
-    View,
-    digest_of,
-    mean_weight,
-    n_rows,
-    read_here,
-    standardizer_of_all,
-)
+from probprop.data.shards import NONE_KEPT, DiskRows, Kept, MemoryRows, View, read_here
 from probprop.data.sources import (
     ArrayReader,
-    Blocks,
     Columnwise,
     CrossValidated,
     Estimator,
     Network,
     Source,
+    array_source,
+    block_source,
     check_no_columns,
-    restarting,
 )
 from probprop.estimators.base import Callback, plan_of, publish
-from probprop.estimators.checkpoints import generator_of, settings_of
+from probprop.estimators.checkpoints import check_seed, settings_of
 from probprop.estimators.cv.policy import read_budget
 from probprop.estimators.ensemble import (
     PBPEnsemble,
@@ -52,14 +39,10 @@ from probprop.estimators.ensemble import (
 )
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_int, check_parameters
-from probprop.inference import training
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked
-from probprop.inference.history import check_learned, warn_of_counts
-from probprop.inference.inputs import Inputs
+from probprop.inference.checkpoint import CheckpointFile
+from probprop.inference.history import warn_of_counts
 from probprop.inference.posterior import Epoch
-from probprop.inference.shards import Schedule
 from probprop.inference.standardize import marginal, measure, merged
-from probprop.inference.training import Fitted, Setting, first_state, rounds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +52,6 @@ if TYPE_CHECKING:
     from probprop.data.cross_validation import ShardedRows
     from probprop.table.model import TableModel
 
-Progress = Callable[[float], object]
-"""Is told the share of the epochs that is made, from 0 to 1."""
 _Path = str | os.PathLike[str]
 
 
@@ -144,9 +125,9 @@ def fit(
     checkpoint : str or path-like, default=None
         File for the state of the training, written after a round, or a part of an epoch, at most
         once a second, and on Ctrl-C. The same call continues from it to the same bits; other data,
-        settings or versions are refused. Each member of an ensemble, or network of a fold, has its
-        number appended; the choice of hyperparameters, which takes no `budget` in seconds then, the
-        word choice.
+        settings or versions are refused. The `random_state` must be an int. Each member of an
+        ensemble, or network of a fold, has its number appended; the choice of hyperparameters,
+        which takes no `budget` in seconds then, the word choice.
     callback : callable, default=None
         Called with the `Epoch` after each pass; returning True stops the fit there. For a
         cross-validated estimator it is called with the share of the work that is done.
@@ -167,7 +148,7 @@ def fit(
     to `cv` folds, an int. A sample of 20,000 rows decides on the candidate; a `budget` in seconds
     is for this choice alone. Then the network of each fold learns all rows outside its fold, and
     out-of-fold predictions of the sample say when to stop, and calibrate; `docs/guide/cluster.md`
-    has the steps. `oof_rows_` counts the rows that are learned, in the order of the source.
+    has the steps. `oof_rows_` counts the rows with a target, in the order of the source.
 
     Examples
     --------
@@ -182,6 +163,8 @@ def fit(
     400
     """
     check_estimator(estimator)
+    if checkpoint is not None:
+        check_seed(_random_state(estimator))
     asked = columnwise(target, features, drop, weight, error, na)
     on_cluster = client is not None or is_of_dask(
         source[0] if isinstance(source, tuple) else source
@@ -237,32 +220,26 @@ def predict(model: Any, X: Any, *, coverage: float = 0.95) -> dd.DataFrame:
 # ---- From what a user passes to a source
 
 
-def network_of(estimator: Estimator) -> Any:
-    """Return the estimator itself, or the kind of the members of an ensemble, not fitted."""
-    return clone(member_kind(estimator) if isinstance(estimator, PBPEnsemble) else estimator)
-
-
 def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
     """Return what a user passed as a source."""
-    network = network_of(estimator)
+    network = clone(member_kind(estimator) if isinstance(estimator, PBPEnsemble) else estimator)
     if is_path(given) or (isinstance(given, list | tuple) and given and all(map(is_path, given))):
-        from probprop.data.tables import Files, table_reader
+        from probprop.data.tables import file_source, table_reader
         from probprop.table.read import paths_of
 
-        return Files(table_reader(network, asked), paths_of(given))
+        return file_source(table_reader(network, asked), paths_of(given))
     if is_of_dask(given) or (isinstance(given, tuple) and given and is_of_dask(given[0])):
         from probprop.data.cluster import collection_of
 
         return collection_of(network, given, asked)
     if type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns"):
-        from probprop.data.tables import Frame, table_reader
+        from probprop.data.tables import frame_source, table_reader
 
-        return Frame(table_reader(network, asked), given)
+        return frame_source(table_reader(network, asked), given)
     check_no_columns(asked)
-    reader = ArrayReader(network)
     if isinstance(given, tuple) and given and not isinstance(given[0], tuple | list):
-        return Blocks(reader, lambda: iter([given]), in_memory=True)
-    return Blocks(reader, restarting(given))
+        return array_source(ArrayReader(network), given)
+    return block_source(ArrayReader(network), given)
 
 
 def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -303,15 +280,9 @@ def columnwise(
     def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
         return (given,) if isinstance(given, str) else tuple(given or ())
 
-    counting = None
-    if weight is not None or error:
-        from probprop.table.target import Counting  # it needs pandas, which arrays do not
-
-        counting = Counting(weight, names(error))
     chosen = None if features is None else names(features)
-    return Columnwise(
-        names(target), chosen, names(drop), counting, None if na is None else tuple(na)
-    )
+    texts = None if na is None else tuple(na)
+    return Columnwise(names(target), chosen, names(drop), weight, names(error), texts)
 
 
 @contextmanager
@@ -320,14 +291,14 @@ def rows_here(
 ) -> Iterator[MemoryRows | DiskRows]:
     """Yield all rows of a source on this machine; None is no limit of memory."""
     n_sample = SAMPLE if isinstance(estimator, CrossValidated) else 0
-    with read_here(source, limit, _seed(estimator), test=test, n_sample=n_sample) as rows:
+    seed = _random_state(estimator)
+    seed = seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
+    with read_here(source, limit, seed, test=test, n_sample=n_sample) as rows:
         yield rows
 
 
-def _seed(estimator: Estimator) -> int:
-    """Return the seed that draws the piles: that of the estimator if it is an int."""
-    seed = seed_of(estimator) if isinstance(estimator, PBPEnsemble) else estimator.random_state
-    return seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
+def _random_state(estimator: Estimator) -> Any:
+    return seed_of(estimator) if isinstance(estimator, PBPEnsemble) else estimator.random_state
 
 
 def finished(model: Any, rows: MemoryRows | ShardedRows) -> Any:
@@ -347,6 +318,12 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
     reader, columns = rows.schema.reader, rows.schema.columns
     assert columns is not None  # tables have them
     targets = list(columns.wanted.targets)
+    baseline: tuple[tuple[float, float], ...] = ()  # mean and standard deviation of each target
+    if rows.schema.likelihood.standardises_target:
+        if isinstance(rows, MemoryRows):
+            baseline = marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
+        else:
+            baseline = marginal(merged([summary.y for summary in rows.summaries]))
     return TableModel(
         model,
         columns.encoder,
@@ -354,7 +331,7 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
         targets[0] if len(targets) == 1 else targets,
         reader.counting,
         reader.na,
-        _baseline(rows),
+        baseline,
     )
 
 
@@ -363,27 +340,14 @@ def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array
 
     The files are read once more, by the workers of a cluster if there is one.
     """
-    import pandas as pd
-
-    from probprop.data.tables import rows_at
-
-    order = np.argsort(numbers)
-    ascending = numbers[order]
+    known = [each.with_out(numbers) for each in rows.known]
     if isinstance(rows, MemoryRows | DiskRows):
-        found = rows_at(source.pieces(rows.schema), rows.schema, ascending)
+        pairs = shards.paired(known, source.pieces(rows.schema))
+        frames = [shards.split_piece(piece.rows, each, rows.schema)[1] for each, piece in pairs]
     else:
-        found = rows.taken(source, ascending)
-    frame = pd.concat(found).set_axis(ascending)
-    return frame.iloc[np.argsort(order)]
-
-
-def _baseline(rows: MemoryRows | ShardedRows) -> tuple[tuple[float, float], ...]:
-    """Return the mean and the standard deviation of each target; empty for classes."""
-    if not rows.schema.likelihood.standardises_target:
-        return ()
-    if isinstance(rows, MemoryRows):
-        return marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
-    return marginal(merged([summary.y for summary in rows.summaries]))
+        frames = rows.taken(known)
+    frame: pd.DataFrame = shards.together(frames).set_axis(np.unique(numbers))
+    return frame.loc[numbers]
 
 
 # ---- Training
@@ -395,7 +359,6 @@ def train(
     n_rounds: int | None = None,
     checkpoint: _Path | None = None,
     callback: Any = None,
-    progress: Progress | None = None,
 ) -> Any:
     """Return a fitted clone of the estimator."""
     model: Any = clone(estimator)
@@ -404,27 +367,21 @@ def train(
         options = {"sample_weight": loaded.weights, "y_std": loaded.y_std}
         options = {k: v for k, v in options.items() if v is not None}
         return model.fit(loaded.X, loaded.y, callback=callback, checkpoint=checkpoint, **options)
-    rows = rows.with_relative_weights()
     if isinstance(model, CrossValidated):
         return fit_cross_validated(rows, model, n_rounds, checkpoint, callback)
     model.n_features_in_ = rows.schema.n_features
     if not isinstance(model, PBPEnsemble):
-        _train_network(model, rows, n_rounds, checkpoint, callback, progress)
+        _train_network(model, rows, n_rounds, checkpoint, callback)
         warn_of_counts(model.history_, model.posterior_)
         return model
     members = new_members(model)
     for i, member in enumerate(members):
-        share = None if progress is None else _share_of(progress, i, len(members))
         path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
-        _train_network(member, rows, n_rounds, path, callback, share)
+        _train_network(member, rows, n_rounds, path, callback)
     model.estimators_, model.likelihood_ = members, rows.schema.likelihood
     epochs = [epoch for member in members for epoch in member.history_]
     warn_of_counts(epochs, members[0].posterior_)
     return model
-
-
-def _share_of(progress: Progress, i: int, n: int) -> Progress:
-    return lambda share: progress((i + share) / n)
 
 
 def _train_network(
@@ -433,56 +390,30 @@ def _train_network(
     n_rounds: int | None,
     checkpoint: _Path | None,
     callback: Callback | None,
-    progress: Progress | None,
 ) -> None:
-    """Make the rounds, or the parts, of one network and publish what they reached.
-
-    Also on Ctrl-C the checkpoint gets what the last whole round has reached.
-    """
+    """Make the rounds, or the parts, of one network and publish what they reached."""
     likelihood: Any = rows.schema.likelihood
-    plan = plan_of(model, likelihood)
-    standardizer = standardizer_of_all(rows.summaries, plan)
+    plan, mean_weight = plan_of(model, likelihood), shards.mean_weight(rows.summaries)
     n_rounds = rows.n_rounds(len(plan.hidden)) if n_rounds is None else n_rounds
-    random_state: RandomState = check_random_state(model.random_state)
-    none = Inputs(np.zeros((0, rows.schema.n_features)))
-    once = model.n_epochs == 1
-    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, near_draw=once)
-    state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
-    sizes, file = rows.sizes(Learner(View(plan), standardizer, 0)), None
+    begun = shards.start_training(
+        rows,
+        View(plan, mean_weight=mean_weight),
+        shards.standardizer_of_all(rows.summaries, plan),
+        check_random_state(model.random_state),
+        n_rounds,
+        model.n_epochs,
+    )
+    file = None
     if checkpoint is not None:
         settings = settings_of(model) | rows.settings | {"rounds": str(n_rounds)}
-        file = CheckpointFile(checkpoint, Origin(digest_of(rows), settings))
-    if file is not None and (found := file.read()) is not None:
-        with file.reading():
-            ends = Schedule(sizes, n_rounds, seed=0).ends(found.state.n_iter + 1)
-            found = checked(found, begun.posterior, n_rounds=len(ends))
-            random_state = generator_of(found)
-        state, history, log_evidence = found.state, found.history, found.log_evidence
-    seed = int(deepcopy(random_state).randint(2**31 - 1))
-    schedule = Schedule(sizes, n_rounds, seed)
-    setting = Setting(plan, standardizer, schedule, model.n_epochs)
-    generator: Any = random_state.get_state(legacy=False)
+        file = CheckpointFile(checkpoint, shards.digest_of(rows), settings)
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         callbacks.append(progress_bar(model.n_epochs, show_noise=likelihood.learns_noise))
-    mapped = rows.mapped(Learner(View(plan), standardizer, seed))
-    try:
-        for state, made in rounds(setting, state, mapped):  # noqa: B020
-            if progress is not None:
-                share = state.n_round / len(schedule.ends(state.n_iter + 1))
-                progress((state.n_iter + share) / model.n_epochs)
-            if made is not None:
-                history.append(made)
-                log_evidence += made.sum_log_Z if made.n_iter == 1 else 0.0
-            if file is not None:
-                file.offer(Checkpoint(state, list(history), log_evidence, generator))
-            if made is not None and any([c(made) for c in callbacks]):  # every one is called
-                break
-    finally:
-        if file is not None:
-            file.flush()
-    check_learned(history)
+
+    def after_epoch(epoch: Epoch) -> bool:
+        return any([each(epoch) for each in callbacks])  # every one is called
+
+    made = shards.make_epochs(begun, rows, model.n_epochs, file, after_epoch)
     model.likelihood_ = likelihood
-    n = n_rows(rows.summaries)
-    fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, n)
-    publish(model, fitted, history, mean_weight(rows.summaries))
+    publish(model, made.fitted, list(made.history), mean_weight)

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.random import default_rng
 
-from probprop._types import Array, FloatArray
+from probprop._types import Array
 
 MEGABYTE = 10**6
 RESERVED = 500 * MEGABYTE
@@ -33,8 +33,6 @@ RESERVED = 500 * MEGABYTE
 LEAST = 700 * MEGABYTE
 """The least limit: what is above `RESERVED` is for rows."""
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY = {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _UNKNOWN = 8 * 10**9  # taken for the memory of a machine that does not tell
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -46,7 +44,6 @@ _FEWEST_WIDE = 16  # rows of a pile, so that each has rows of every fold
 _COPIES_OF_PART = 4  # its piles, these together, shuffled, and standardised
 _LEAST_WAITING, _MOST_WAITING = 1 << 20, 64 << 20  # bytes of rows that are written together
 _CELL = 8  # bytes
-_AT_A_TIME = 1 << 20  # rows whose numbers are looked up together
 
 
 @dataclass(frozen=True)
@@ -90,72 +87,57 @@ class Scratch:
 
     def __init__(self, file: IO[bytes], shape: Shape, seed: int, budget: int) -> None:
         self.shape = shape
-        self._file, self._seed = file, seed
-        self._random = default_rng((seed, 0))
+        self.n = 0  # rows
+        self._file, self._random = file, default_rng((seed, 0))
         n_bytes = min(_MOST_WAITING, max(_LEAST_WAITING, budget // 4))
-        n_rows = min(shape.n, -(-n_bytes // (_CELL * shape.n_columns)))
-        self._waiting = np.empty((n_rows, shape.n_columns))
-        self._piles = np.empty(n_rows, np.int32)
-        self._n_waiting = 0
+        self._n_together = -(-n_bytes // (_CELL * shape.n_columns))
+        self._waiting, self._n_waiting = np.empty(0), 0  # rows that are not written yet
         self._runs: list[tuple[int, Array]] = []  # where each lies, and where its piles begin
-        self.n = 0
 
-    # ---- Writing
-
-    def add(self, rows: FloatArray) -> None:
-        """Deal rows, (n, n_columns), into piles."""
-        drawn = self._random.random(len(rows))  # a number each: blocks of any size draw the same
-        piles = (drawn * self.shape.n_piles).astype(np.int32)
-        self.n += len(rows)
+    def add(self, rows: Array) -> None:
+        """Deal rows, (n,), records of n_columns numbers and always of the same, into piles."""
         done = 0
         while done < len(rows):
             start = self._n_waiting
-            n = min(len(rows) - done, len(self._piles) - start)
-            self._waiting[start : start + n] = rows[done : done + n]
-            self._piles[start : start + n] = piles[done : done + n]
-            self._n_waiting, done = start + n, done + n
-            if self._n_waiting == len(self._piles):
+            if start == 0:
+                self._waiting = np.empty(self._n_together, rows.dtype)
+            part = rows[done : done + self._n_together - start]
+            self._waiting[start : start + len(part)] = part
+            self._n_waiting, done = start + len(part), done + len(part)
+            if self._n_waiting == self._n_together:
                 self.write()
 
     def write(self) -> None:
         """Write the rows that wait, pile after pile."""
-        n, self._n_waiting = self._n_waiting, 0
-        if n == 0:
+        if not self._n_waiting:
             return
-        piles = self._piles[:n]
+        rows = self._waiting[: self._n_waiting]
+        self._waiting, self._n_waiting, self._dtype = np.empty(0), 0, rows.dtype
+        # A number for each row: blocks of any size draw the same.
+        piles = (self._random.random(len(rows)) * self.shape.n_piles).astype(np.int32)
         order = np.argsort(piles, kind="stable")  # in a pile the rows keep their order
         begins = np.searchsorted(piles[order], np.arange(self.shape.n_piles + 1))
-        start = self._file.seek(0, os.SEEK_END)
-        with _words_of_full_disk(self.shape):
-            _write_all(self._file, self._waiting[order])
-        self._runs.append((start, begins))
+        self._runs.append((self._file.seek(0, os.SEEK_END), begins))
+        self.n += len(rows)
+        left: Any = rows[order].view(np.uint8).data
+        try:
+            while len(left):
+                left = left[self._file.write(left) :]  # a full disk may take a part of it
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise _no_room(self.shape, scratch_folder(), "") from error
 
-    def finish(self) -> None:
-        """Write what waits, and give back the memory for it."""
-        self.write()
-        self._waiting, self._piles = self._waiting[:0].copy(), self._piles[:0].copy()
+    def pile(self, k: int) -> Array:
+        """Return the rows of a pile, in the order in which they came, (n_k,)."""
+        parts = []
+        for start, begins in self._runs:
+            self._file.seek(start + self._dtype.itemsize * int(begins[k]))
+            n = int(begins[k + 1] - begins[k])
+            parts.append(np.fromfile(self._file, self._dtype, n))
+        return np.concatenate(parts)
 
-    # ---- Reading
-
-    @property
-    def sizes(self) -> Array:
-        """Rows of each pile, (n_piles,)."""
-        sizes: Array = np.sum([np.diff(begins) for _, begins in self._runs], axis=0)
-        return sizes
-
-    def pile(self, k: int) -> FloatArray:
-        """Return the rows of a pile, in the order in which they came, (n_k, n_columns)."""
-        sizes = [int(begins[k + 1] - begins[k]) for _, begins in self._runs]
-        rows = np.empty((sum(sizes), self.shape.n_columns))
-        done, width = 0, _CELL * self.shape.n_columns
-        for size, (start, begins) in zip(sizes, self._runs, strict=True):
-            if size:
-                self._file.seek(start + width * int(begins[k]))
-                _read_into(self._file, rows[done : done + size])
-                done += size
-        return rows
-
-    def piles(self) -> Iterator[tuple[int, FloatArray]]:
+    def piles(self) -> Iterator[tuple[int, Array]]:
         """Yield the number and the rows of each pile that has rows."""
         for k in range(self.shape.n_piles):
             if len(rows := self.pile(k)):
@@ -163,53 +145,20 @@ class Scratch:
 
     def part(
         self, seed: int, n_iter: int, part: int, chosen: Callable[[int, int], Array] | None = None
-    ) -> FloatArray:
+    ) -> Array:
         """Return the rows of one part of an epoch, shuffled: every row is in one part.
 
         Of a pile, given its number and its size, only the rows that are `chosen` are taken.
         """
         order = default_rng((seed, n_iter)).permutation(self.shape.n_piles)
 
-        def taken(k: int) -> FloatArray:
+        def taken(k: int) -> Array:
             rows = self.pile(k)
             return rows if chosen is None else rows[chosen(k, len(rows))]
 
         numbers = np.array_split(order, self.shape.n_parts)[part]
         rows = np.concatenate([taken(k) for k in numbers])
         return rows[default_rng((seed, n_iter, 1 + part)).permutation(len(rows))]
-
-    def numbers(self, places: Sequence[Array]) -> list[Array]:
-        """Return the numbers, among all rows as they came, of rows at these places of each pile."""
-        random, n_piles = default_rng((self._seed, 0)), self.shape.n_piles
-        found = [np.zeros(len(own), np.int64) for own in places]
-        n_before = np.zeros(n_piles, np.int64)
-        for start in range(0, self.n, _AT_A_TIME):
-            drawn = random.random(min(_AT_A_TIME, self.n - start))
-            piles = (drawn * n_piles).astype(np.int32)
-            order = np.argsort(piles, kind="stable")
-            begins = np.searchsorted(piles[order], np.arange(n_piles + 1))
-            for k, own in enumerate(places):
-                at = own - n_before[k]
-                here = (at >= 0) & (at < begins[k + 1] - begins[k])
-                found[k][here] = start + order[begins[k] + at[here]]
-            n_before += np.diff(begins)
-        return found
-
-
-def _write_all(file: IO[bytes], rows: FloatArray) -> None:
-    whole: Any = rows.data.cast("B")
-    while len(whole):
-        whole = whole[file.write(whole) :]  # a file without a buffer may take a part of it
-
-
-def _read_into(file: IO[bytes], rows: FloatArray) -> None:
-    whole: Any = rows.data.cast("B")
-    done = 0
-    while done < len(whole):
-        n = file.readinto(whole[done:])  # type: ignore[attr-defined]
-        if not n:
-            raise OSError(errno.EIO, "the temporary file of rows was cut off")
-        done += n
 
 
 @contextmanager
@@ -218,7 +167,7 @@ def scratch(shape: Shape, seed: int, budget: int) -> Iterator[Scratch]:
     folder = scratch_folder()
     free = shutil.disk_usage(folder).free
     if free < shape.n_bytes:
-        raise _no_room(shape, folder, free)
+        raise _no_room(shape, folder, f", and {in_words(free)} are free")
     with tempfile.TemporaryFile(dir=folder, prefix="probprop-", buffering=0) as file:
         yield Scratch(file, shape, seed, budget)
 
@@ -245,18 +194,7 @@ def scratch_folder() -> str:
     return tempfile.gettempdir()
 
 
-@contextmanager
-def _words_of_full_disk(shape: Shape) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise _no_room(shape, scratch_folder(), None) from error
-
-
-def _no_room(shape: Shape, folder: str, free: int | None) -> OSError:
-    there = "" if free is None else f", and {in_words(free)} are free"
+def _no_room(shape: Shape, folder: str, there: str) -> OSError:
     return OSError(
         errno.ENOSPC,
         f"Rows that do not fit into memory take {in_words(shape.n_bytes)} of disk in {folder}"
@@ -277,20 +215,15 @@ def bytes_of(limit: int | float | str | None) -> int:
     """
     if limit is None:
         return max(LEAST, memory_of_machine() // 2)
-    if isinstance(limit, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?|)b?\s*", limit, re.IGNORECASE)
-        if found is None:
-            raise ValueError(
-                f"the memory limit must be a number with a unit, such as 2GB or 800MB. Got "
-                f"{limit!r} instead."
-            )
-        size = float(found[1]) * (_UNITS | _BINARY)[found[2].upper()]
-    elif isinstance(limit, bool) or not isinstance(limit, int | float):
-        raise TypeError(
-            f"the memory limit must be an int or a str, such as '2GB', not {type(limit).__name__}."
+    pattern = r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]i?|)b?\s*"
+    found = re.fullmatch(pattern, str(limit), re.IGNORECASE)
+    if found is None:
+        raise ValueError(
+            "the memory limit must be a number of bytes, or a number with a unit, such as 2GB or "
+            f"800MB. Got {limit!r} instead."
         )
-    else:
-        size = limit
+    power = " KMGT".index(found[2][:1].upper() or " ")
+    size = float(found[1]) * (1024 if len(found[2]) == 2 else 1000) ** power
     if not LEAST <= size < 2**60:
         raise ValueError(
             f"the memory limit must be at least {in_words(LEAST)}: Python and its libraries take "

@@ -15,9 +15,9 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import default_rng
+from numpy.random import RandomState
 
-from probprop._types import Array, FloatArray
+from probprop._types import Array
 from probprop.data.scratch import RESERVED, Scratch, check_parts_fit, in_words, scratch, shape_of
 from probprop.data.sources import Loaded, Piece, Schema, Source, joined
 from probprop.distributions.power import BoxCox
@@ -26,20 +26,15 @@ from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import MOST_RAMPS, encoded
 from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.data import mean_weight_of, relative_weights
-from probprop.inference.checkpoint import digest
+from probprop.inference import training
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, checked, digest
+from probprop.inference.history import check_learned
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
+from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import features
-from probprop.inference.shards import (
-    HasParts,
-    MapShards,
-    Part,
-    Rows,
-    Shard,
-    in_threads,
-    shard_order,
-)
+from probprop.inference.shards import MapShards, Part, Rows, Schedule, in_threads, shard_order
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
@@ -49,7 +44,7 @@ from probprop.inference.standardize import (
     merged,
     standardizer_of,
 )
-from probprop.inference.training import target_variance
+from probprop.inference.training import Fitted, Setting, State, rounds, target_variance
 
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
@@ -75,7 +70,6 @@ class Summary:
     x: Moments
     y: Moments
     target: Moments  # of the targets, or of the frequencies of the classes
-    sizes: tuple[int, ...]  # rows of each piece
     mean_weight: float  # 1 if there are no weights
 
 
@@ -89,24 +83,18 @@ def summarize(loaded: Loaded, k: int, likelihood: Likelihood) -> Summary:
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
     weight = 1.0 if loaded.weights is None else mean_weight_of(loaded.weights)
-    return Summary(k, n, measure(loaded.X), y_moments, target, loaded.sizes, weight)
+    return Summary(k, n, measure(loaded.X), y_moments, target, weight)
 
 
-def between_shards(summaries: Sequence[Summary]) -> float:
-    """Return the share of the variance of the target that lies between the shards."""
+def warn_of_order(summaries: Sequence[Summary]) -> None:
+    """Warn of shards whose targets differ, as if the files were sorted by the target."""
     parts = [summary.target for summary in summaries]
     whole = merged(parts)
     mean, variance = whole.mean * whole.unit, whole.variance * whole.unit**2
     between = np.sum([p.n / whole.n * (p.mean * p.unit - mean) ** 2 for p in parts], axis=0)
     varies = variance > 0.0
-    return float(np.max(between[varies] / variance[varies], initial=0.0))
-
-
-def warn_of_order(summaries: Sequence[Summary]) -> None:
-    """Warn of shards whose targets differ, as if the files were sorted by the target."""
-    n = sum(summary.n for summary in summaries)
-    share = between_shards(summaries)
-    if share > _SORTED + 10.0 * len(summaries) / n:
+    share = float(np.max(between[varies] / variance[varies], initial=0.0))
+    if share > _SORTED + 10.0 * len(summaries) / n_rows(summaries):
         warnings.warn(
             f"{100.0 * share:.0f} % of the variance of the target lies between the "
             f"{len(summaries)} shards, as if the rows were sorted by it: the fit will be worse. "
@@ -139,10 +127,6 @@ class Folds:
         learned: Array = self.order(shard, n)[np.arange(n) % self.n_folds != fold]
         return learned
 
-    def n_learned(self, n: int, fold: int) -> int:
-        """Return the number of these rows."""
-        return n - len(range(fold, n, self.n_folds))
-
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -153,6 +137,7 @@ class View:
     encoding: PiecewiseLinear | None = None
     transformation: BoxCox | None = None  # of the targets
     joint: Joint | None = None  # completes missing values
+    mean_weight: float = 1.0  # the unit of the sample weights
 
     def X(self, rows: Array) -> Array:
         """Return encoded rows, bounded before."""
@@ -172,9 +157,12 @@ class View:
             completed = completed or complete(loaded.X, self.joint)
             inputs = completed.inputs(inputs.X, self.X)
         entries, X_var = features(self.plan, standardizer, inputs)
-        y_std = loaded.y_std
+        weights, y_std = loaded.weights, loaded.y_std
+        if weights is not None:  # also where all are 1: other shards may have other weights
+            relative = relative_weights(weights, self.mean_weight)
+            weights = np.ones(len(weights)) if relative is None else relative
         y_var = None if y_std is None else target_variance(self.plan, standardizer, y_std)
-        return Rows(entries, X_var, self.y(loaded.y), loaded.weights, y_var)
+        return Rows(entries, X_var, self.y(loaded.y), weights, y_var)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,24 +177,23 @@ class Learner:
 
     def n_learned(self, n: int) -> int:
         """Return how many of the n rows of a shard it learns."""
-        return n if self.folds is None else self.folds.n_learned(n, self.fold)
+        return n if self.folds is None else n - len(range(self.fold, n, self.folds.n_folds))
 
     def learned(self, shard: int, n: int) -> Array:
         """Return which of the n rows of a shard it learns, in random order."""
-        assert self.folds is not None
+        if self.folds is None:
+            return shard_order(self.seed, shard, n)
         return self.folds.learned(shard, n, self.fold)
 
-    def shard(self, loaded: Loaded, k: int) -> HasParts:
+    def shard(self, loaded: Loaded, k: int) -> LearnedShard:
         """Return what it learns of shard k."""
-        n = len(loaded.y)
-        if self.folds is not None:
-            return FoldShard(loaded, self.learned(k, n), self, complete(loaded.X, self.view.joint))
-        return Shard(self.view.rows(loaded, self.standardizer), shard_order(self.seed, k, n))
+        completed = complete(loaded.X, self.view.joint)
+        return LearnedShard(loaded, self.learned(k, len(loaded.y)), self, completed)
 
 
 @dataclass(frozen=True, eq=False)
-class FoldShard:
-    """The rows of a shard that the network of a fold learns; encoded when they are asked for."""
+class LearnedShard:
+    """The rows of a shard that a network learns; encoded when they are asked for."""
 
     loaded: Loaded  # all rows of the shard
     order: Array  # (n,), those that are learned, shuffled
@@ -218,6 +205,79 @@ class FoldShard:
         rows, learner = self.order[part.places(len(self.order))], self.learner
         loaded, completed = self.loaded[rows], self.completed[rows]
         return learner.view.rows(loaded, learner.standardizer, completed)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The training of one network, as far as it has come."""
+
+    learner: Learner
+    setting: Setting
+    state: State
+    history: Sequence[Epoch] = ()
+    log_evidence: float = 0.0
+
+    @property
+    def fitted(self) -> Fitted:
+        """What it has reached."""
+        reached = (self.state.posterior, self.learner.standardizer, self.history[-1])
+        return Fitted(*reached, self.log_evidence, self.setting.schedule.n)
+
+
+def start_training(
+    rows: Any,
+    view: View,
+    standardizer: Standardizer,
+    random_state: RandomState,
+    n_rounds: int,
+    n_epochs: int,
+    folds: Folds | None = None,
+    fold: int = -1,
+) -> Training:
+    """Return a training before the first round, of a network that learns all folds but one."""
+    none = Inputs(np.zeros((0, len(standardizer.x_mean))))
+    near = folds is not None or n_epochs == 1
+    begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, near_draw=near)
+    learner = Learner(view, standardizer, random_state.randint(2**31 - 1), folds, fold)
+    schedule = Schedule(rows.sizes(learner), n_rounds, learner.seed)
+    setting = Setting(view.plan, standardizer, schedule, n_epochs)
+    return Training(learner, setting, State(begun.posterior))
+
+
+def make_epochs(
+    now: Training,
+    rows: Any,
+    n_epochs: int,
+    file: CheckpointFile | None,
+    callback: Callable[[Epoch], object],
+) -> Training:
+    """Make the rounds up to so many epochs; the callback returns True to stop after one of them.
+
+    The rounds that a file has are not made again. It gets the last whole round, also on Ctrl-C.
+    """
+    now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
+    if file is not None and (found := file.read()) is not None:
+        with file.reading():
+            ends = now.setting.schedule.ends(found.state.n_iter + 1)
+            found = checked(found, now.state.posterior, n_rounds=len(ends))
+        reached = (found.state, found.history, found.log_evidence)
+        now = Training(now.learner, now.setting, *reached)
+    try:
+        for state, made in rounds(now.setting, now.state, rows.mapped(now.learner)):
+            now = replace(now, state=state)
+            if made is not None:
+                gained = made.sum_log_Z if made.n_iter == 1 else 0.0
+                evidence = now.log_evidence + gained
+                now = replace(now, history=[*now.history, made], log_evidence=evidence)
+            if file is not None:
+                file.offer(Checkpoint(now.state, list(now.history), now.log_evidence))
+            if made is not None and callback(made):
+                break
+    finally:
+        if file is not None:
+            file.flush()
+    check_learned(list(now.history))
+    return now
 
 
 # ---- What is known of all shards
@@ -247,10 +307,7 @@ def shard_digest(loaded: Loaded, k: int) -> str:
 
 
 def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardizer:
-    """Return the standardizer of all rows; refuse what no network could be trained on.
-
-    The moments are summed in the order of the shards, or piles.
-    """
+    """Return the standardizer of all rows; refuse what no network could be trained on."""
     x, y = merged([s.x for s in summaries]), merged([s.y for s in summaries])
     if len(empty := np.flatnonzero(x.n == 0)):
         raise ValueError(
@@ -278,6 +335,7 @@ class MemoryRows:
 
     schema: Schema
     loaded: Loaded
+    known: Sequence[Known]
     held_out: Any = None
 
 
@@ -286,26 +344,9 @@ class DiskRows:
     """All rows on disk: one shard, of which an epoch takes a part after the other."""
 
     schema: Schema
-    scratch: Scratch  # X, y as the likelihood encodes it, sample weights, known errors
-    like: Loaded  # no rows: their types, and what they have
+    scratch: Scratch  # the fields of `Loaded`, with y as the likelihood encodes it
+    known: Sequence[Known]
     held_out: Any = None
-    weight_unit: float | None = None  # None: weights are as given
-
-    def loaded(self, rows: FloatArray) -> Loaded:
-        """Return rows of the file, (n, n_numbers), as they were loaded."""
-        like, at = self.like, self.schema.n_features
-        n_targets = like.y.shape[1] if like.y.ndim == 2 else 1
-        y = rows[:, at : at + n_targets]
-        y = (y[:, 0] if like.y.ndim == 1 else y).astype(like.y.dtype)
-        weights = y_std = None
-        at += n_targets
-        if like.weights is not None:
-            weights, at = np.ascontiguousarray(rows[:, at]), at + 1
-            if self.weight_unit is not None and len(rows):
-                weights = relative_weights(weights, self.weight_unit)
-        if like.y_std is not None:
-            y_std = rows[:, at] if like.y_std.ndim == 1 else rows[:, at:]
-        return Loaded(rows[:, : self.schema.n_features], y, weights, y_std, (len(rows),))
 
     @cached_property
     def summaries(self) -> list[Summary]:
@@ -319,21 +360,7 @@ class DiskRows:
 
     def map(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call a function with each pile that has rows."""
-        return [call(self.loaded(rows), k, *arguments) for k, rows in self.scratch.piles()]
-
-    def numbers(self, places: Sequence[Array]) -> list[Array]:
-        """Return the numbers, among all rows, of rows at these places of each pile with rows."""
-        own = iter(places)
-        sizes = self.scratch.sizes
-        every = [next(own) if n else np.zeros(0, int) for n in sizes]
-        found = self.scratch.numbers(every)
-        return [numbers for numbers, n in zip(found, sizes, strict=True) if n]
-
-    def with_relative_weights(self) -> DiskRows:
-        """Return the rows with weights in units of their mean."""
-        made = replace(self, weight_unit=mean_weight(self.summaries))
-        made.__dict__["summaries"] = self.summaries  # of the weights as given
-        return made
+        return [call(_loaded(rows), k, *arguments) for k, rows in self.scratch.piles()]
 
     def n_rounds(self, n_hidden: int) -> int:
         """Return the parts of an epoch."""
@@ -363,7 +390,7 @@ class DiskShard:
         learner = self.learner
         chosen = None if learner.folds is None else learner.learned
         found = self.rows.scratch.part(part.seed, part.n_iter, part.n_round, chosen)
-        return learner.view.rows(self.rows.loaded(found), learner.standardizer)
+        return learner.view.rows(_loaded(found), learner.standardizer)
 
 
 # ---- From a source to rows on this machine
@@ -390,6 +417,74 @@ class Kept(NamedTuple):
 NONE_KEPT = Kept()
 
 
+class Known(NamedTuple):
+    """What is known of a piece after the first pass."""
+
+    label: str
+    n: int  # rows that count
+    first: int  # the number of the first one among all rows
+    out: Array  # the places of those that are held out
+
+    def with_out(self, numbers: Array) -> Known:
+        """Return the piece with other rows to take out of it: the ones of it with these numbers."""
+        places = numbers - self.first
+        return self._replace(out=places[(places >= 0) & (places < self.n)])
+
+
+def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
+    """Return what the first pass has found, with the rows to hold out, drawn from all pieces."""
+    sizes = [survey.n for survey in surveys]
+    n = sum(sizes)
+    n_out = min(max(1, round(test.share * n)), test.most) if test.share > 0.0 else 0
+    if n_out >= n:
+        raise ValueError(
+            f"there are {n} rows, too few to hold out a share of {test.share:g}: give more rows, "
+            "or hold out none."
+        )
+    firsts, each = np.cumsum([0, *sizes]).tolist(), sample_sizes(sizes, n_out)
+    return [
+        Known(survey.label, survey.n, firsts[i], shard_order(seed, i, survey.n)[: each[i]])
+        for i, survey in enumerate(surveys)
+    ]
+
+
+def split_piece(rows: Any, known: Known, schema: Schema) -> tuple[Any, Any]:
+    """Return the rows of a piece that are learned, and the frame of those held out, if any."""
+    if not len(known.out):
+        return rows, None
+    frame = schema.reader.rows(rows, known.label)
+    _check_unchanged(known, len(frame))
+    out = np.isin(np.arange(len(frame)), known.out)
+    return frame[~out], frame[out]
+
+
+def load_piece(rows: Any, known: Known, schema: Schema) -> Loaded:
+    """Load the rows of a piece that are learned; refuse a piece that has changed."""
+    loaded = schema.load(rows, known.label)
+    numbers = np.delete(np.arange(known.first, known.first + known.n), known.out)
+    _check_unchanged(known, len(loaded.X) + len(known.out))
+    return replace(loaded, number=numbers)
+
+
+def paired(known: Sequence[Known], pieces: Iterator[Piece]) -> Iterator[tuple[Known, Piece]]:
+    """Yield each piece with what is known of it; refuse other pieces than in the first pass."""
+    for before, piece in zip_longest(known, pieces):
+        if before is None or piece is None or before.label != piece.label:
+            labels = [each.label if each else "nothing" for each in (before, piece)]
+            raise _changed(f"{labels[0]} in the first pass is {labels[1]}")
+        yield before, piece
+
+
+def _check_unchanged(known: Known, n: int) -> None:
+    """Refuse a piece whose number of rows has changed."""
+    if n != known.n:
+        raise _changed(f"{known.label} had {known.n:,} rows in the first pass, and has {n:,}")
+
+
+def _changed(what: str) -> ValueError:
+    return ValueError(f"{what} in a later one: leave the rows as they are until the fit is done.")
+
+
 @contextmanager
 def read_here(
     source: Source, limit: int | None, seed: int, *, test: Kept = NONE_KEPT, n_sample: int = 0
@@ -401,25 +496,26 @@ def read_here(
     wider. A limit of None keeps all rows in memory.
     """
     budget = np.inf if limit is None else limit - RESERVED
-    surveys, held, n_bytes = list[Any](), list[Piece](), 0
-    for piece in source.pieces(None):
-        surveys.append(found := source.reader.survey(piece.rows, piece.label))
-        n_bytes += _CELL * getattr(found, "n_numbers", 0) * found.n
-        held.append(piece)
-        # Files are read again, with the kinds of their columns; so are blocks above the limit.
-        if not (source.in_memory or (hasattr(found, "n_numbers") and COPIES * n_bytes <= budget)):
-            held.clear()
+    surveys = [source.reader.survey(piece.rows, piece.label) for piece in source.pieces(None)]
     schema = source.reader.agree(surveys)
     n = sum(each.n for each in surveys)
     n_wide = _n_encoded(schema.n_features) if n_sample else 0
     shape = shape_of(n, schema.n_numbers, n_wide)
     most_test = int(min(test.most, budget / 8 / (_CELL * schema.n_features)))
-    pieces = iter(held) if len(held) == len(surveys) else source.pieces(schema)
-    share, held_out = min(test.share, most_test / max(1, n)), list[Any]()
-    parts = _left(schema, share, seed, pieces, surveys, held_out)
+    known = known_pieces(surveys, Kept(test.share, most_test), seed)
+    frames = list[Any]()
+
+    def loaded() -> Iterator[Loaded]:
+        for before, piece in paired(known, source.pieces(schema)):
+            rows, frame = split_piece(piece.rows, before, schema)
+            frames.append(frame)
+            part = load_piece(rows, before, schema)
+            del rows  # before the next piece is read
+            yield part
+
     if COPIES * shape.n_bytes + _CELL * n * n_wide <= budget:
-        loaded = joined([part for part in parts if len(part.X)])
-        yield MemoryRows(schema, loaded, _joined_frames(held_out))
+        rows = joined([*loaded()])
+        yield MemoryRows(schema, rows, known, together(frames))
         return
     check_parts_fit(shape, int(budget))
     needed = _COPIES_OF_SAMPLE * _CELL * min(n, n_sample) * n_wide
@@ -429,13 +525,11 @@ def read_here(
             f"features: give at least {in_words(RESERVED + needed)}, or fit one network."
         )
     with scratch(shape, seed, int(budget)) as file:
-        like = Loaded(np.zeros((0, schema.n_features)), np.zeros(0))
-        for part in parts:
+        for part in loaded():
             if len(part.X):
-                like = replace(part, y=schema.likelihood.encode(part.y))
-                file.add(_stacked(like))
-        file.finish()
-        yield DiskRows(schema, file, like[np.arange(0)], _joined_frames(held_out))
+                file.add(_records(replace(part, y=schema.likelihood.encode(part.y))))
+        file.write()
+        yield DiskRows(schema, file, known, together(frames))
 
 
 def _n_encoded(n_features: int) -> int:
@@ -444,52 +538,26 @@ def _n_encoded(n_features: int) -> int:
     return (n_features + max(bins, default=0) * n_features + 1) // 2
 
 
-def _stacked(rows: Loaded) -> FloatArray:
-    parts = [a for a in (rows.X, rows.y, rows.weights, rows.y_std) if a is not None]
-    return np.column_stack(parts).astype(np.float64, copy=False)
+def _records(rows: Loaded) -> Array:
+    """Return rows as records, (n,), of 8 bytes for each number."""
+    fields = {name: a for name, a in vars(rows).items() if a is not None}
+    records = np.empty(len(rows.y), [(k, np.float64, a.shape[1:]) for k, a in fields.items()])
+    for name, values in fields.items():
+        records[name] = values
+    return records
 
 
-def _left(
-    schema: Schema,
-    share: float,
-    seed: int,
-    pieces: Iterator[Piece],
-    surveys: Sequence[Any],
-    held_out: list[Any],
-) -> Iterator[Loaded]:
-    """Yield the rows of each piece that are not held out, and append a frame of the others.
-
-    Pieces that have changed since they were surveyed are refused.
-    """
-    random = default_rng((seed, 1))
-    for before, piece in zip_longest(surveys, pieces):
-        if before is None:
-            raise ValueError(f"{piece.label} was not there in the first pass: {_ADVICE}.")
-        if piece is None:
-            raise ValueError(f"{before.label} is gone in the second pass: {_ADVICE}.")
-        rows, n_out = piece.rows, 0
-        if share > 0.0:
-            frame = schema.reader.rows(piece.rows, piece.label)
-            out = random.random(len(frame)) < share
-            held_out.append(frame[out])
-            rows, n_out = frame[~out], int(out.sum())
-        loaded = schema.load(rows, piece.label)
-        n = len(loaded.X) + n_out
-        if (piece.label, n) != (before.label, before.n):
-            raise ValueError(
-                f"{before.label} had {before.n:,} rows in the first pass, and {piece.label} "
-                f"has {n:,} in the second: {_ADVICE}."
-            )
-        yield loaded
+def _loaded(records: Array) -> Loaded:
+    found = Loaded(**{name: records[name] for name in records.dtype.names or ()})
+    assert found.number is not None
+    return replace(found, number=found.number.astype(np.int64))
 
 
-def _joined_frames(frames: Sequence[Any]) -> Any:
-    """Return frames as one, None if they have no rows."""
-    if not any(map(len, frames)):
+def together(frames: Sequence[Any]) -> Any:
+    """Return the rows that were held out, as they are in the table; None if there are none."""
+    frames = [frame for frame in frames if frame is not None]
+    if not frames:
         return None
     import pandas as pd  # arrays do without it
 
-    return pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
-
-
-_ADVICE = "leave the rows as they are while they are read"
+    return pd.concat(frames, ignore_index=True)

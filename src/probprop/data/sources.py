@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -31,11 +31,10 @@ from probprop.estimators.validation import (
     check_sample_weight,
     check_target_std,
 )
-from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_classes, of_labels
+from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_labels
 
 if TYPE_CHECKING:
     from probprop.table.encoding import Columns
-    from probprop.table.target import Counting
 
 Network = PBPRegressor | PBPClassifier
 CrossValidated = PBPRegressorCV | PBPClassifierCV
@@ -55,25 +54,24 @@ class Loaded:
     y: Array  # (n,) or (n, K): as given, or in a shard as the likelihood encodes them
     weights: FloatArray | None = None  # (n,), above 0; None: each is 1
     y_std: FloatArray | None = None  # known errors, of the shape of y, in target units
-    sizes: tuple[int, ...] = ()  # rows of each piece, one after the other
+    number: Array | None = None  # (n,), of each row among all rows that count
 
     def __getitem__(self, rows: Array) -> Loaded:
-        weights, y_std = (None if a is None else a[rows] for a in (self.weights, self.y_std))
-        return Loaded(self.X[rows], self.y[rows], weights, y_std)
+        fields = vars(self).items()
+        taken: dict[str, Any] = {name: None if a is None else a[rows] for name, a in fields}
+        return Loaded(**taken)
 
 
 def joined(parts: Sequence[Loaded]) -> Loaded:
     """Return the rows of several pieces, one after the other."""
-    sizes = tuple(len(part.X) for part in parts)
     parts = [part for part in parts if len(part.X)] or parts[:1]
     if len(parts) == 1:
-        return Loaded(parts[0].X, parts[0].y, parts[0].weights, parts[0].y_std, sizes)
-
-    def whole(name: str) -> Any:
-        each = [getattr(part, name) for part in parts]
-        return None if each[0] is None else np.concatenate(each)
-
-    return Loaded(whole("X"), whole("y"), whole("weights"), whole("y_std"), sizes)
+        return parts[0]
+    whole: dict[str, Any] = {}
+    for name, first in vars(parts[0]).items():
+        each = [vars(part)[name] for part in parts]
+        whole[name] = None if first is None else np.concatenate(each)
+    return Loaded(**whole)
 
 
 # ---- What every source offers
@@ -86,7 +84,7 @@ class Schema:
     reader: Any
     likelihood: Likelihood
     n_features: int  # columns of X
-    n_numbers: int  # of a row: features, targets, weights and known errors
+    n_numbers: int  # of a row: its own, features, targets, weights and known errors
     feature_names: Array | None  # of features that are all numbers
     columns: Columns | None = None  # of a table
     n_without_target: int = 0  # rows of a table that are left out
@@ -104,22 +102,25 @@ class Piece(NamedTuple):
     rows: Any
 
 
-class Source(Protocol):
-    """Rows in pieces."""
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Rows in pieces, which can be read more than once."""
 
-    @property
-    def reader(self) -> Any:
-        """Surveys pieces, agrees on a schema, and loads pieces; picklable."""
+    reader: Any  # surveys pieces, agrees on a schema, and loads pieces; picklable
+    # Yields the pieces, one after the other; the schema is known the second time.
+    pieces: Callable[[Schema | None], Iterator[Piece]]
+    tasks: Callable[[int], list[Piece]]  # for a cluster of n threads; rows may be Delayed
+    in_memory: bool = False  # whether the rows are in memory already
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the rows are in memory already."""
 
-    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
-        """Yield the pieces, one after the other; the schema is known the second time."""
+def cuts(n: int, n_parts: int) -> list[tuple[int, int]]:
+    """Return where each of several parts of n rows begins and ends.
 
-    def tasks(self, n: int) -> list[Piece]:
-        """Return the pieces for a cluster of n threads, whose rows may be Delayed."""
+    >>> cuts(5, 2)
+    [(0, 2), (2, 5)]
+    """
+    ends = np.linspace(0, n, max(1, min(n, n_parts)) + 1).astype(int)
+    return [*pairwise(ends.tolist())]
 
 
 # ---- Arrays
@@ -135,12 +136,6 @@ class ArraySurvey(NamedTuple):
     n_targets: tuple[int, ...]  # empty where y has shape (n,)
     labels: Array | None  # the different classes
     counted: tuple[bool, bool]  # whether it has sample weights, and known errors
-
-    @property
-    def n_numbers(self) -> int:
-        """Numbers of a row: features, targets, weights and known errors."""
-        n_targets = self.n_targets[0] if self.n_targets else 1
-        return self.n_features + n_targets + self.counted[0] + n_targets * self.counted[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,29 +181,22 @@ class ArrayReader:
             raise ValueError(f"there are no blocks: {_SHAPE}.")
         first = surveys[0]
         for each in surveys:
-            if each.n_features != first.n_features:
-                raise ValueError(
-                    f"{each.label}: X has {each.n_features} features, but {first.n_features} in "
-                    f"{first.label}"
-                )
-            if each.names != first.names:
-                raise ValueError(
-                    f"{each.label}: the feature names should match those of {first.label}: got "
-                    f"{each.names} and {first.names}"
-                )
-            if each.n_targets != first.n_targets:
-                raise ValueError(
-                    f"{each.label}: y has {each.n_targets or 'no'} columns, but "
-                    f"{first.n_targets or 'none'} in {first.label}"
-                )
-            if each.counted != first.counted:
-                raise ValueError(
-                    f"{each.label}: give sample_weight and y_std for all blocks, or for none"
-                )
+            for what, here, there in (
+                ("the number of features", each.n_features, first.n_features),
+                ("the feature names", each.names, first.names),
+                ("the columns of y", each.n_targets, first.n_targets),
+                ("sample_weight and y_std, given or not", each.counted, first.counted),
+            ):
+                if here != there:
+                    raise ValueError(
+                        f"{each.label}: {what} must be as in {first.label}. Got {here} and {there}."
+                    )
         n_targets = first.n_targets[0] if first.n_targets else 1
         names = None if first.names is None else np.array(first.names, object)
         likelihood = _array_likelihood(self.network, surveys, n_targets)
-        return Schema(self, likelihood, first.n_features, first.n_numbers, names)
+        n_numbers = 1 + first.n_features + n_targets + first.counted[0]
+        n_numbers += n_targets * first.counted[1]
+        return Schema(self, likelihood, first.n_features, n_numbers, names)
 
 
 def _array_likelihood(network: Any, surveys: Sequence[ArraySurvey], n_targets: int) -> Likelihood:
@@ -233,16 +221,6 @@ def values_likelihood(network: Any, n_targets: int) -> Likelihood:
     return Gaussian()
 
 
-def class_likelihood(classes: Array, target: str) -> Likelihood:
-    """Return the likelihood of the classes of a column of a table."""
-    if len(classes) < 2:
-        raise ValueError(
-            f"The target {target!r} has only one class, {classes[0]!r}: give rows of another class "
-            "too."
-        )
-    return of_classes(classes, multilabel=False)
-
-
 def check_takes_errors(network: Any, what: str) -> None:
     """Refuse known errors of the target where an estimator does not take them."""
     if not isinstance(network, PBPRegressor):
@@ -261,37 +239,39 @@ def _labelled(label: str) -> Iterator[None]:
         raise type(error)(f"{label}: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """Blocks of arrays that can be started again."""
+def array_source(reader: ArrayReader, given: tuple[Any, ...]) -> Source:
+    """Return arrays in memory as a source: one block, or one for each thread of a cluster."""
 
-    reader: ArrayReader
-    start: Callable[[], Iterator[Any]]
-    in_memory: bool = False
-
-    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
-        """Yield the blocks."""
-        for i, block in enumerate(self.start()):
-            yield Piece(f"block {i}", block)
-
-    def tasks(self, n: int) -> list[Piece]:
-        """Cut arrays in memory into n blocks; others would all pass through this process."""
-        if not self.in_memory:
-            raise TypeError(
-                "an iterable of blocks is for one machine: leave the client out, or write the "
-                "blocks to Parquet files that all workers can read."
-            )
-        [given] = self.start()
-        self.reader.survey(given, "block 0")  # lengths that differ are told of the whole
-        ends = np.linspace(0, len(given[0]), min(n, len(given[0])) + 1).astype(int)
+    def tasks(n: int) -> list[Piece]:
+        reader.survey(given, "block 0")  # lengths that differ are told of the whole
         blocks = [
-            tuple(None if a is None else _rows(a, *pair) for a in given) for pair in pairwise(ends)
+            tuple(None if a is None else _rows(a, *ends) for a in given)
+            for ends in cuts(len(given[0]), n)
         ]
         return [Piece(f"block {i}", block) for i, block in enumerate(blocks)]
+
+    return Source(reader, lambda schema: iter([Piece("block 0", given)]), tasks, in_memory=True)
 
 
 def _rows(a: Any, start: int, stop: int) -> Any:
     return a.iloc[start:stop] if hasattr(a, "iloc") else np.asarray(a)[start:stop]
+
+
+def block_source(reader: ArrayReader, blocks: Any) -> Source:
+    """Return blocks of arrays, which can be started again, as a source."""
+    start = restarting(blocks)
+
+    def pieces(schema: Schema | None) -> Iterator[Piece]:
+        for i, block in enumerate(start()):
+            yield Piece(f"block {i}", block)
+
+    def tasks(n: int) -> list[Piece]:
+        raise TypeError(
+            "an iterable of blocks is for one machine: leave the client out, or write the "
+            "blocks to Parquet files that all workers can read."
+        )
+
+    return Source(reader, pieces, tasks)
 
 
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
@@ -327,20 +307,15 @@ class Columnwise(NamedTuple):
     targets: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None  # None: all other columns
     drop: tuple[str, ...] = ()
-    counting: Counting | None = None  # columns of weights and known errors
+    weight: str | None = None
+    error: tuple[str, ...] = ()  # columns of known errors of the targets
     na: tuple[str, ...] | None = None  # texts that mean a missing value in files
 
 
 def check_no_columns(asked: Columnwise) -> None:
     """Refuse names of columns where the rows are arrays."""
-    given = {
-        "target": asked.targets,
-        "features": asked.features,
-        "drop": asked.drop,
-        "weight or error": asked.counting is not None and asked.counting.names,
-        "na": asked.na,
-    }
-    for name, value in given.items():
+    names = ("target", "features", "drop", "weight", "error", "na")
+    for name, value in zip(names, asked, strict=True):
         if value:
             raise TypeError(
                 f"{name} is for tables, frames or files: arrays are a tuple (X, y), "

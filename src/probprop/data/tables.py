@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
-from probprop._types import Array
 from probprop.data.sources import (
     Columnwise,
     Loaded,
     Piece,
     Schema,
+    Source,
     check_takes_errors,
-    class_likelihood,
+    cuts,
     values_likelihood,
 )
+from probprop.inference.likelihoods import of_labels
 from probprop.table import encoding
 from probprop.table.cells import without_marks
 from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
@@ -35,7 +34,7 @@ from probprop.table.read import (
     plan_chunks,
     read_table,
 )
-from probprop.table.target import NOTHING, Counting, check_one_target
+from probprop.table.target import Counting, check_one_target
 
 
 class TableSurvey(NamedTuple):
@@ -98,10 +97,10 @@ class TableReader:
         likelihood = (
             values_likelihood(self.network, len(self.wanted.targets))
             if columns.classes is None
-            else class_likelihood(columns.classes, self.wanted.targets[0])
+            else of_labels(columns.classes, columns.classes)
         )
         names, kinds = columns.encoder.names, {*columns.encoder.kinds.values()}
-        n_numbers = len(names) + len(self.wanted.targets) + len(self.counting.names)
+        n_numbers = 1 + len(names) + len(self.wanted.targets) + len(self.counting.names)
         feature_names = np.array(names, object) if kinds == {"number"} else None
         n_without = sum(each.n_without_target for each in surveys)
         return Schema(self, likelihood, len(names), n_numbers, feature_names, columns, n_without)
@@ -117,7 +116,7 @@ def table_reader(network: Any, asked: Columnwise) -> TableReader:
     """Return what reads the columns that a user names."""
     if not asked.targets:
         raise TypeError("target is missing: name the column, or the columns, to predict.")
-    classes, counting = bool(is_classifier(network)), asked.counting or NOTHING
+    classes, counting = bool(is_classifier(network)), Counting(asked.weight, asked.error)
     if classes:
         check_one_target(asked.targets)
     if counting.error:
@@ -125,17 +124,6 @@ def table_reader(network: Any, asked: Columnwise) -> TableReader:
     drop = (*asked.drop, *counting.names)
     wanted = Wanted(asked.targets, asked.features, drop, classes, takes_gaps(network))
     return TableReader(network, wanted, counting, asked.na)
-
-
-def rows_at(pieces: Iterable[Piece], schema: Schema, places: Array) -> list[pd.DataFrame]:
-    """Return some of the rows that count, for each piece; places are ascending."""
-    found, start = [], 0
-    for piece in pieces:
-        frame = schema.reader.rows(piece.rows, piece.label)
-        own = places[(places >= start) & (places < start + len(frame))] - start
-        found.append(frame.iloc[own])
-        start += len(frame)
-    return found
 
 
 def _frame_of(piece: Any, label: str, na: Sequence[str] | None) -> pd.DataFrame:
@@ -159,28 +147,16 @@ def no_rows(label: str) -> TableError:
     )
 
 
-# ---- Frames
+def frame_source(reader: TableReader, frame: pd.DataFrame) -> Source:
+    """Return a frame in memory as a source: one piece, or one for each thread of a cluster."""
 
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """A frame in memory."""
-
-    reader: TableReader
-    frame: pd.DataFrame
-    in_memory: bool = True
-
-    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
-        """Yield the frame."""
-        yield Piece("The table", self.frame)
-
-    def tasks(self, n: int) -> list[Piece]:
-        """Cut the frame into n pieces."""
-        ends = np.linspace(0, len(self.frame), max(1, min(n, len(self.frame))) + 1).astype(int)
+    def tasks(n: int) -> list[Piece]:
         return [
-            Piece(f"Rows {start + 1:,} to {stop:,}", self.frame.iloc[start:stop])
-            for start, stop in pairwise(ends)
+            Piece(f"Rows {start + 1:,} to {stop:,}", frame.iloc[start:stop])
+            for start, stop in cuts(len(frame), n)
         ]
+
+    return Source(reader, lambda schema: iter([Piece("The table", frame)]), tasks, in_memory=True)
 
 
 # ---- Files
@@ -188,54 +164,43 @@ class Frame:
 
 @dataclass(frozen=True)
 class FilePiece:
-    """A text file, or row groups of a Parquet file: enough to read them again anywhere."""
+    """A text file, or a row group of a Parquet file: enough to read it again anywhere."""
 
     path: str
-    row_groups: tuple[int, ...] | None  # None: all rows of a file that is not Parquet
+    row_group: int | None  # None: all rows of a file that is not Parquet
 
     def read(self, na: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the rows."""
-        if self.row_groups is None:
+        if self.row_group is None:
             return read_table(self.path, na=na)
         from pyarrow import parquet
 
         with reading_parquet(self.path), parquet.ParquetFile(self.path) as file:
-            return without_marks(file.read_row_groups(list(self.row_groups)).to_pandas(), na)
+            return without_marks(file.read_row_group(self.row_group).to_pandas(), na)
 
 
-@dataclass(frozen=True, eq=False)
-class Files:
-    """Files with the same columns, one after the other."""
+def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
+    """Return files with the same columns as a source: chunks, row groups, or whole text files."""
+    na = reader.na
 
-    reader: TableReader
-    paths: Sequence[str]
-    advance: Callable[[int], None] = lambda n: None  # is told how many more rows were read
-    in_memory: bool = False
-
-    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
+    def pieces(schema: Schema | None) -> Iterator[Piece]:
         """Yield chunks of rows; without a schema all columns, as what they look like."""
-        na = self.reader.na
         columns = None if schema is None else schema.columns
-        kinds = None if columns is None else self.reader.kinds(columns)
-        for path in self.paths:
+        kinds = None if columns is None else reader.kinds(columns)
+        names = None if kinds is None else list(kinds)
+        for path in paths:
             _, chunk_rows = plan_chunks(path)
             frames = iter_typed(path, chunk_rows, na)
             if kinds is not None:
-                known = iter_table(
-                    path, chunk_rows=chunk_rows, columns=list(kinds), kinds=kinds, na=na
-                )
+                known = iter_table(path, chunk_rows=chunk_rows, columns=names, kinds=kinds, na=na)
                 frames = (without_marks(frame, na) for frame in known)
-            with _vanished(path, second=kinds is not None):
-                for frame in frames:
-                    first, n = int(frame.index[0]) + 1, len(frame)
-                    label = f"{path}, rows {first:,} to {first + n - 1:,}"
-                    yield Piece(label, frame)
-                    self.advance(n)
+            for frame in frames:
+                first, n = int(frame.index[0]) + 1, len(frame)
+                yield Piece(f"{path}, rows {first:,} to {first + n - 1:,}", frame)
 
-    def tasks(self, n: int) -> list[Piece]:
-        """Return the row groups of Parquet files, and whole files of text."""
+    def tasks(n: int) -> list[Piece]:
         found = []
-        for path in map(os.path.abspath, self.paths):
+        for path in map(os.path.abspath, paths):
             with open(path, "rb") as file:
                 is_parquet = file.read(4) == b"PAR1"
             if not is_parquet:
@@ -245,25 +210,13 @@ class Files:
             if metadata.num_rows == 0:
                 raise no_rows(path)
             groups = range(metadata.num_row_groups)
-            found += [Piece(path, FilePiece(path, (i,))) for i in groups]
+            found += [Piece(path, FilePiece(path, i)) for i in groups]
         return found
+
+    return Source(reader, pieces, tasks)
 
 
 def first_rows(path: str, na: Sequence[str] | None) -> pd.DataFrame:
     """Return the first chunk of a file, with what its columns look like."""
     _, chunk_rows = plan_chunks(path)
     return next(iter_typed(path, chunk_rows, na))
-
-
-@contextmanager
-def _vanished(path: str, *, second: bool) -> Iterator[None]:
-    """Say of a file that could be read before that it has changed."""
-    try:
-        yield
-    except TableError as error:
-        if not second or os.path.exists(path):
-            raise
-        raise TableError(
-            f"{path} was there in the first pass and is gone in the second: leave the files as "
-            "they are while they are read."
-        ) from error

@@ -25,7 +25,7 @@ from probprop.estimators.data import Given, TrainingData, noise_factor, read_inp
 from probprop.estimators.progress import progress_bar, say
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
-from probprop.inference.checkpoint import CheckpointFile, Origin, digest
+from probprop.inference.checkpoint import CheckpointFile, digest
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
@@ -299,7 +299,8 @@ def fit_network(
         callbacks.append(progress_bar(model.n_epochs, show_noise=data.likelihood.learns_noise))
     run, history, file = _begin(model, data), list[Epoch](), None
     if checkpoint is not None:
-        file = CheckpointFile(checkpoint, Origin(digest(run.rows), settings_of(model)))
+        checkpoint_of(run, history)  # refuses generators that a file cannot hold
+        file = CheckpointFile(checkpoint, digest(run.rows), settings_of(model))
         if (found := file.read()) is not None:
             with file.reading():
                 run, history = resumed(run, found)

@@ -8,10 +8,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
-from probprop.inference.checkpoint import Checkpoint, checked
+from probprop.inference.checkpoint import Checkpoint, Generator, checked
 from probprop.inference.posterior import Epoch
 from probprop.inference.training import Fitted, Run, State
 
@@ -72,7 +71,7 @@ def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:
     """Return where a training is, between two epochs."""
     fitted = run.fitted
     state = State(fitted.posterior, run.velocity, fitted.epoch.n_iter)
-    generator: Any = None if run.random_state is None else run.random_state.get_state(legacy=False)
+    generator = None if run.random_state is None else Generator.of(run.random_state)
     return Checkpoint(state, list(history), fitted.log_evidence, generator)
 
 
@@ -83,24 +82,15 @@ def resumed(run: Run, found: Checkpoint) -> tuple[Run, list[Epoch]]:
     """
     before = run.fitted
     found = checked(found, before.posterior, before.epoch.n_iter)
-    if not found.history:
-        raise ValueError("it has no epochs")
+    if not found.history or found.generator is None:
+        raise ValueError("it has no epochs, or no generator")
     q, epoch = found.state.posterior, found.history[-1]
     there = Fitted(q, before.standardizer, epoch, found.log_evidence, len(run.rows.y))
     run = run._replace(
         fitted=there,
-        random_state=generator_of(found),
+        random_state=found.generator.restored(),
         velocity=found.state.velocity,
         made=[epoch],  # it is published if there is nothing left to do
         new=False,
     )
     return run, found.history
-
-
-def generator_of(found: Checkpoint) -> RandomState:
-    """Return the generator of a training that goes on; ValueError if there is none."""
-    if found.generator is None:
-        raise ValueError("it has no generator")
-    generator = RandomState(getattr(np.random, found.generator["bit_generator"])())
-    generator.set_state(found.generator)
-    return generator

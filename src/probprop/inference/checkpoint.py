@@ -8,22 +8,21 @@ damaged or crafted: it is checked before a training goes on from it.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import pairwise, zip_longest
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Philox, RandomState
+from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
 from probprop.inference.inputs import Samples, is_listed
-from probprop.inference.noise import noise_network
+from probprop.inference.noise import start_noise_network
 from probprop.inference.posterior import LAYERED, Epoch, Posterior
 from probprop.inference.shards import at_rest
 from probprop.inference.training import State
@@ -48,22 +47,37 @@ _TIMES_AS_LONG = 20.0  # as a write took, if that is more: nor are those of many
 _BLOCK = 1 << 16  # rows that are hashed at a time
 _AFRESH = "remove the file to start afresh, or give another path"
 _LARGEST_WEIGHT = 1e30  # of the mean of a standardised network
-_GENERATORS: dict[str, Any] = {
-    kind.__name__: kind for kind in (MT19937, PCG64, PCG64DXSM, Philox, SFC64)
-}
-_POSITIONS = {"pos": 624, "buffer_pos": 4}  # in the arrays of MT19937 and Philox
 
 
 class CheckpointError(ValueError):
     """The file is no checkpoint of this training; the message says why and what to do."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a checkpoint belongs to."""
+class Generator(NamedTuple):
+    """The state of a generator of NumPy's usual kind, MT19937."""
 
-    data: str  # a digest of samples and targets
-    settings: dict[str, str]  # every setting that changes the result, as text
+    key: Array  # (624,), words of 32 bits
+    pos: int  # among them
+    has_gauss: int
+    cached_gaussian: float
+
+    @classmethod
+    def of(cls, random_state: RandomState) -> Self:
+        """Return the state that a generator is in; refuse other kinds."""
+        state: Any = random_state.get_state(legacy=False)
+        if state["bit_generator"] != "MT19937":
+            raise ValueError(
+                "with checkpoint, random_state must be an int, None or a RandomState of the usual "
+                f"kind, MT19937. Got {state['bit_generator']}."
+            )
+        key = state["state"]["key"].astype(np.int64)
+        return cls(key, state["state"]["pos"], state["has_gauss"], state["gauss"])
+
+    def restored(self) -> RandomState:
+        """Return a generator that goes on from the state."""
+        random_state = RandomState()
+        random_state.set_state(("MT19937", *self))
+        return random_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +87,7 @@ class Checkpoint:
     state: State  # a training in one piece has no velocity and is between two epochs
     history: list[Epoch]
     log_evidence: float
-    generator: dict[str, Any] | None = None  # state of the generator that shuffles later epochs
+    generator: Generator | None = None  # shuffles later epochs
     label: str = ""  # which of several trainings in one file it is
 
 
@@ -109,10 +123,13 @@ def digest(arrays: Iterable[Samples | None]) -> str:
 
 
 class CheckpointFile:
-    """A file that is written again and again, at most once a second."""
+    """A file that is written again and again, at most once a second.
 
-    def __init__(self, path: _Path, origin: Origin) -> None:
-        self.path, self.origin = path, origin
+    It belongs to a digest of samples and targets, and to every setting that changes the result.
+    """
+
+    def __init__(self, path: _Path, data: str, settings: dict[str, str]) -> None:
+        self.path, self.data, self.settings = path, data, settings
         self._next = -np.inf
         self._waiting: Sequence[Checkpoint] | None = None
 
@@ -165,19 +182,19 @@ class CheckpointFile:
         """Write what was offered last, if it is not written yet."""
         if self._waiting is not None:
             start = time.monotonic()
-            content = _Content(self.origin.data, self.origin.settings, list(self._waiting))
+            content = _Content(self.data, self.settings, list(self._waiting))
             write_file(self.path, CHECKPOINT, *encode(_Content, content, DECLARED))
             end = time.monotonic()
             between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
 
     def _check(self, content: _Content) -> None:
-        settings, now = content.settings, self.origin.settings
+        settings, now = content.settings, self.settings
         names = [k for k in sorted({*settings, *now}) if settings.get(k) != now.get(k)]
         if names:
             each = (f"{k[:50]} was {str(settings.get(k))[:200]} and is {now.get(k)}" for k in names)
             raise self._refused(f"is of other settings ({', '.join(each)}): {_AFRESH}")
-        if content.data != self.origin.data:
+        if content.data != self.data:
             raise self._refused(f"is of other data: {_AFRESH}")
 
     def _refused(self, why: str) -> CheckpointError:
@@ -189,10 +206,6 @@ class CheckpointFile:
 
 class NoiseWeights:
     """The noise network in a file: the weights and tails of a `Posterior`, as the rest is fixed."""
-
-
-class _Generator:
-    """The state of a generator in a file."""
 
 
 def _check_layers(m_w: Layers, v_w: Layers, *others: Layers) -> None:
@@ -209,8 +222,12 @@ def _check_layers(m_w: Layers, v_w: Layers, *others: Layers) -> None:
 
 
 def _made_noise_network(m_w: Layers, v_w: Layers, tail: FloatArray) -> Posterior:
+    """Return a noise network, of which nothing but weights and tails ever changes."""
     _check_layers(m_w, v_w)  # before arrays of these sizes are made
-    return noise_network(m_w, v_w, tail)
+    n_features, *hidden, n_targets = (m_w[0].shape[1] - 1, *(len(m) for m in m_w))
+    sizes = (n_features, tuple(hidden), n_targets)
+    begun = start_noise_network(*sizes, RandomState(0), m_w[0].dtype)
+    return replace(begun, m_w=m_w, v_w=v_w, tail=tail)
 
 
 def _check_posterior(q: Posterior) -> None:
@@ -231,42 +248,10 @@ def _check_posterior(q: Posterior) -> None:
         raise ValueError("the layers of noise_network do not fit the layers of the mean")
 
 
-def _taken_generator(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of a generator; the 624 words of the usual one are an array."""
-    inner, key = {**state["state"]}, None
-    if state["bit_generator"] == "MT19937":
-        key = np.asarray(inner.pop("key"), np.int64)
-    text = json.dumps({**state, "state": inner}, default=lambda array: array.tolist())
-    return {"state": json.loads(text), "key": key}
-
-
-def _made_generator(state: Any, key: Array | None) -> dict[str, Any]:
-    """Return the state of a generator as `RandomState.set_state` takes it."""
-    if key is not None:
-        state = state | {"state": {"key": key.tolist(), **state["state"]}}
-    usual: Any = RandomState(_GENERATORS[state["bit_generator"]]()).get_state(legacy=False)
-    found: dict[str, Any] = _like(state, usual)
-    for part in (found, found["state"]):
-        for k, end in _POSITIONS.items():
-            if not 0 <= part.get(k, 0) <= end:  # NumPy would read beyond its array
-                raise ValueError("the state of the generator is out of range")
-    return found
-
-
-def _like(found: Any, usual: Any) -> Any:
-    """Return values that came through JSON with the types and shapes of others."""
-    if isinstance(usual, dict):
-        if found.keys() != usual.keys():
-            raise ValueError("the state of the generator has other entries")
-        return {k: _like(found[k], value) for k, value in usual.items()}
-    if isinstance(usual, np.ndarray):
-        array = np.array(found, usual.dtype)
-        if array.shape != usual.shape:
-            raise ValueError("the state of the generator has another shape")
-        return array
-    if type(found) is not type(usual):
-        raise ValueError("the state of the generator has an entry of another type")
-    return found
+def _check_generator(state: Generator) -> None:
+    key = state.key
+    if key.shape != (624,) or key.dtype.kind != "i" or key.min() < 0 or key.max() >= 2**32:
+        raise ValueError("the state of the generator is out of range")
 
 
 # No data bring a Gamma this far, and beyond the squares of its moments leave the floats.
@@ -291,8 +276,9 @@ DECLARED: dict[Any, Declared] = {
     ),
     Epoch: Declared({"mean_log_Z": anything, "noise_variance": within(0.0, np.finfo(float).max)}),
     State: Declared({"log_Z_sum": anything}),
-    Checkpoint: Declared({"log_evidence": anything}, types={"generator": _Generator | None}),
-    _Generator: Declared(take=_taken_generator, make=_made_generator),
+    Checkpoint: Declared({"log_evidence": anything}),
+    # With another position NumPy would read beyond the words.
+    Generator: Declared({"pos": within(0, 624)}, check=_check_generator),
 }
 """The classes that checkpoints and model files have in common."""
 
@@ -315,36 +301,23 @@ def checked(
         raise ValueError("n_round is out of range")
     if state.counts.shape != (4,) or state.counts.dtype.kind != "i" or (state.counts < 0).any():
         raise ValueError("counts are not four numbers")
-    n_targets = len(begun.noise_variance)
-    for epoch in history:
-        if np.size(epoch.noise_variance) != n_targets:
-            raise ValueError("noise_variance of an epoch is of other targets")
-    _check_same_shapes(state.posterior, begun)
+    if any(np.size(epoch.noise_variance) != len(begun.noise_variance) for epoch in history):
+        raise ValueError("noise_variance of an epoch is of other targets")
+    arrays, usual = _arrays(state.posterior), _arrays(begun)
     if state.velocity:
-        for u, rest in zip_longest(state.velocity, at_rest(begun)):
-            _check_array("velocity", u, rest)
+        arrays, usual = [*arrays, *state.velocity], [*usual, *at_rest(begun)]
+    if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in usual]:
+        raise ValueError("the arrays have other shapes or dtypes than in this training")
+    if not all(np.isfinite(a).all() for a in arrays):
+        raise ValueError("the arrays have values that are not finite")
+    means = [m for q in (state.posterior, state.posterior.noise_network) if q for m in q.m_w]
+    if not all((np.abs(m) < _LARGEST_WEIGHT).all() for m in means):
+        raise ValueError("m_w has values that no training has")
     return found
 
 
-def _check_same_shapes(found: Posterior, begun: Posterior) -> None:
-    """Refuse a posterior of other shapes, or with means that no training has."""
-    for name in LAYERED:
-        for array, first in zip_longest(getattr(found, name), getattr(begun, name)):
-            _check_array(name, array, first)
-    if not all((np.abs(m) < _LARGEST_WEIGHT).all() for m in found.m_w):
-        raise ValueError("m_w has values that no training has")
-    for name in ("alpha_noise", "beta_noise", "tail"):
-        _check_array(name, getattr(found, name), getattr(begun, name))
-    network, first_network = found.noise_network, begun.noise_network
-    if network is not None and first_network is not None:
-        _check_same_shapes(network, first_network)
-    elif network is not first_network:
-        raise ValueError("the noise is not that of this training")
-
-
-def _check_array(name: str, found: Array | None, usual: Array | None) -> None:
-    """Refuse an array of another shape or dtype, or with values that are not finite."""
-    if found is None or usual is None or (found.shape, found.dtype) != (usual.shape, usual.dtype):
-        raise ValueError(f"{name} has another shape or dtype than in this training")
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} has values that are not finite")
+def _arrays(q: Posterior) -> list[Array]:
+    """Return all arrays of a posterior, with those of its noise network."""
+    own = [array for name in LAYERED for array in getattr(q, name)]
+    noise = [] if q.noise_network is None else _arrays(q.noise_network)
+    return [*own, q.alpha_noise, q.beta_noise, q.tail, *noise]

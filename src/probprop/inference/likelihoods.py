@@ -186,21 +186,8 @@ class Scale:
     log_Z = staticmethod(SCALE.log_Z)
 
     def encode(self, y: Array) -> FloatArray:
-        """Check residuals, variances of their means and levels: (n, 3 K), K columns of each."""
-        K = self.n_outputs
-        if y.ndim != 2 or y.shape[1] != 3 * K:
-            raise ValueError(
-                f"y must have shape (n_samples, {3 * K}): residuals, variances of their means and "
-                f"levels of the noise variance, {K} column(s) each. Got shape {y.shape}."
-            )
-        numbers = np.asarray(y, np.float64)
-        _, variance, level = np.split(numbers, 3, axis=1)
-        if not np.isfinite(numbers).all() or (variance < 0.0).any() or (level <= 0.0).any():
-            raise ValueError(
-                "y must hold finite residuals, variances of 0 or more and levels above 0. Got a "
-                f"smallest variance of {variance.min()} and a smallest level of {level.min()}."
-            )
-        return numbers
+        """Return residuals, variances of their means and levels: (n, 3 K), K columns of each."""
+        return np.asarray(y, np.float64)
 
     def predictive(
         self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine

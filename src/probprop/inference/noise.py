@@ -58,19 +58,6 @@ def start_noise_network(
     return replace(network, m_w=(*network.m_w[:-1], np.zeros_like(network.m_w[-1])))
 
 
-def noise_network(
-    m_w: tuple[Array, ...], v_w: tuple[Array, ...], tail: FloatArray | None = None
-) -> Posterior:
-    """Return the noise network with these weights, each (n_out, n_in + 1), and tails, (K,).
-
-    The rest of it never changes. Without tails all are 0.
-    """
-    sizes = [m_w[0].shape[1] - 1, *(m.shape[0] for m in m_w)]
-    unused = RandomState(0)
-    beginning = start_noise_network(sizes[0], tuple(sizes[1:-1]), sizes[-1], unused, m_w[0].dtype)
-    return replace(beginning, m_w=m_w, v_w=v_w, tail=beginning.tail if tail is None else tail)
-
-
 def noise_schedule(
     n_iters: range, n_planned: int | None, evidence_cap: float | None, n_seen: int, n_features: int
 ) -> NoiseSchedule:

@@ -302,11 +302,6 @@ class Step(NamedTuple):
     made: Epoch | None  # the epoch that the round has completed
 
 
-def first_state(posterior: Posterior) -> State:
-    """Return the state before any row."""
-    return State(posterior)
-
-
 def rounds(setting: Setting, state: State, map_shards: MapShards) -> Iterator[Step]:
     """Make the rounds that are left, and yield where the training is after each."""
     while state.n_iter < setting.n_epochs:

@@ -219,8 +219,7 @@ def test_a_killed_comparison_goes_on(tmp_path: Path) -> None:
 
 def test_steps_between_two_comparisons_are_dropped(tmp_path: Path) -> None:
     small().fit(X, Y, checkpoint=tmp_path / "c")
-    origin = module.Origin("", {})
-    file = module.CheckpointFile(tmp_path / "c", origin)
+    file = module.CheckpointFile(tmp_path / "c", "", {})
     file._check = lambda about: None  # type: ignore[method-assign]
     found = {int(part.label): part.state.n_iter for part in file.read_all()}
     # 20, 40 and 80 epochs of the race, of two steps and four, then those of the second partition.

@@ -33,7 +33,6 @@ from probprop.inference.training import (
     Setting,
     State,
     Step,
-    first_state,
     one_round,
     rounds,
 )
@@ -105,7 +104,7 @@ def problem(
     orders = np.array_split(shard_order(1, 0, n), n_shards)
     schedule = Schedule(tuple(map(len, orders)), n_rounds, seed=1)
     setting = Setting(plan, fitted.standardizer, schedule, n_epochs)
-    return setting, first_state(fitted.posterior), [Shard(rows, order) for order in orders]
+    return setting, State(fitted.posterior), [Shard(rows, order) for order in orders]
 
 
 def last(setting: Setting, state: State, map_shards: MapShards) -> Step:

@@ -39,7 +39,7 @@ from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint, complete, mask
 from probprop.estimators.cv.policy import Budget, Candidate
 from probprop.estimators.progress import Share
 from probprop.inference import training
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, digest
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
@@ -890,7 +890,7 @@ def in_a_file(
         )
     folds = [rows for f in (*contest.folds, *contest.again) for rows in (f.train, f.test)]
     arrays = [contest.encodings.X, contest.y, contest.weights, *folds]
-    file = CheckpointFile(path, Origin(digest(arrays), settings_of(model)))
+    file = CheckpointFile(path, digest(arrays), settings_of(model))
     try:
         yield replace(contest, step=Journal(file, budget, contest.step).advance)
     finally:
