@@ -477,7 +477,8 @@ def _check_noise(network: NoiseNetwork) -> None:
     sizes, s, levels = network.posterior.layer_sizes, network.standardizer, network.levels
     if (sizes[0], sizes[-1]) != (network.encoding.n_outputs, 1) or sizes[0] != len(s.x_mean):
         raise ValueError("the layers of the noise network do not fit its encoding")
-    if s.missing_variance is None or not s.leaves_targets or len(s.y_mean) != 1:
+    scaled = (s.x_scale >= 1.0 / _FURTHEST).all()  # encoded features are of the size of 1
+    if s.missing_variance is None or not s.leaves_targets or len(s.y_mean) != 1 or not scaled:
         raise ValueError("the noise network has a standardizer that no model has")
     if network.posterior.tail.any() or not levels.low <= levels.high:
         raise ValueError(f"the levels of the noise network are invalid: got {tuple(levels)}")
@@ -632,6 +633,8 @@ _SQUARE = within(0.0, 1e100)  # of errors, in units of the variances that were p
 _FACTOR = within(1.0, LARGEST_FACTOR)
 _SCALE = within(float(np.finfo(np.float64).smallest_subnormal), math.inf)
 _LOG = within(-LARGEST_LOG, LARGEST_LOG)
+_RAMP = within(1e-12, 1.0)  # the root mean square of a ramp that is 1 or -1 in one sample or more
+_PRECISION = within(float(np.finfo(np.float64).smallest_subnormal), 1e100)
 
 
 def _estimator(make: Any, **types: Any) -> Declared:
@@ -665,7 +668,7 @@ _DECLARED: dict[Any, Declared] = {
         check=_check_standardizer,
     ),
     PiecewiseLinear: Declared(
-        {"scale": _SCALE, "ramp_scale": _POSITIVE},
+        {"scale": _SCALE, "ramp_scale": _RAMP},
         {"mean": "n", "scale": "n", "center": "n"}
         | dict.fromkeys(("column", "start", "end", "ramp_center", "ramp_scale"), "m"),
         check=_check_encoding,
@@ -693,5 +696,7 @@ _DECLARED: dict[Any, Declared] = {
     NoiseNetwork: Declared(check=_check_noise, types={"posterior": NoiseWeights}),
     # NaN if no noise network was tried.
     Calibration: Declared(dict.fromkeys(("gain", "gain_error"), lambda x: not math.isinf(x))),
-    ClassCalibration: Declared(dict.fromkeys(("temperature", "precision", "n_rows"), _POSITIVE)),
+    ClassCalibration: Declared(
+        {"temperature": _POSITIVE, "precision": _PRECISION, "n_rows": _POSITIVE}
+    ),
 }
