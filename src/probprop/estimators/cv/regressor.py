@@ -105,7 +105,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     oof_rows_ : ndarray of int
         Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
         weight above 0, ascending.
-    oof_members_ : ndarray of int of shape (n_partitions_, n_oof)
+    oof_members_ : ndarray of int of shape (n_partitions, n_oof)
         Which of `estimators_` predicted each of `oof_rows_`: the networks that held it out.
     n_iter_ : int
         Maximum number of epochs of a member.
