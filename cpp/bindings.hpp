@@ -230,7 +230,7 @@ class BasisArrays {
         for (size_t i = 1; i < n; ++i)
             check(offsets.data()[i - 1] <= offsets.data()[i], "offsets do not ascend");
     }
-    // Knots ascend, and no input occurs twice in a row: that of a column is only its own.
+    // Knots ascend, and no input occurs twice in a row: no two columns share an input.
     void check_columns() const {
         std::vector<int64_t> seen(static_cast<size_t>(basis.n_inputs > 0 ? basis.n_inputs : 0), -1);
         std::vector<int> owner(seen.size(), -1);

@@ -8,8 +8,8 @@ namespace probprop {
 namespace PROBPROP_LEVEL {
 
 // Take a gradient from the output's moments, where it is d_m and d_v, to net.point.
-// The steps are those of an ADF pass without its updates, down to the first layer. d_x has the
-// standardised inputs or, where they are a basis of row i, its columns as they are.
+// It makes the steps of an ADF pass without its updates, down to the first layer. d_x is by the
+// standardized inputs or, with a basis, by the columns of row i in their units.
 template <typename T>
 static void to_features(Network<T>& net, const PredictArgs<T>& args, int64_t i, double d_m,
                         double d_v, double* d_x) {

@@ -19,9 +19,9 @@ struct Matrix {
 
 // Piecewise-linear functions of the columns of a matrix: the inputs that a network has instead of
 // the columns. The knots of column c, first_knot[c] up to first_knot[c + 1], ascend and cut its
-// values into one interval more than there are knots; those of column c are numbered from
-// first_knot[c] + c on, and a value at a knot belongs to the right one. In interval i the inputs
-// that are not 0 are those of the terms first_term[i] up to first_term[i + 1]:
+// values into one interval more than there are knots. Its intervals are numbered from
+// first_knot[c] + c on, and a value at a knot belongs to the right one. In interval i the terms
+// first_term[i] up to first_term[i + 1] list the inputs that are not 0:
 //     input[t] is at_origin[t] + slope[t] (x - origin[i]).
 struct Basis {
     int n_columns, n_inputs;
@@ -34,7 +34,7 @@ struct Basis {
 };
 
 // The rows that a network sees: as they lie; or compressed (CSR), where X has the values, one after
-// the other, and the inputs of row i are those of indices[indptr[i]] up to indptr[i + 1]; or the
+// the other, and indices[indptr[i]] up to indices[indptr[i + 1]] list the inputs of row i; or the
 // columns of X by a basis. Of the last two only inputs that are not 0 are ever looked at.
 struct Rows {
     Matrix X;
@@ -136,7 +136,7 @@ struct PredictArgs {
 template <typename T>
 struct GradientArgs {
     PredictArgs<T> predict;
-    double *dm_dx, *dv_dx;  // (n_rows, sizes[0]) row-major; with a basis by its columns, so many
+    double *dm_dx, *dv_dx;  // (n_rows, sizes[0]) row-major; with a basis (n_rows, n_columns)
 };
 
 // A network with known weights, and rows in their own units.
