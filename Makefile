@@ -4,23 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard src/probprop/_kernel.pyi)
 LAB := $(addprefix lab/,pyproject.toml CMakeLists.txt cpp/leapfrog.cpp)
-CPP := cpp/*.hpp cpp/*/*.hpp cpp/*.cpp lab/cpp/*.cpp
+CPP := cpp/*.hpp cpp/*/*.hpp cpp/*.cpp lab/cpp/*.cpp tools/*.cpp
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-marked test-all lint format bench fuzz scale scale-out year out-of-core fashion docs sanitize stub wasm clean
+.PHONY: demo test test-all lint format docs bench generated test-marked sanitize lowest clean
+
+# ---- What a person needs
 
 demo: $(COMMAND)
 	$(BIN)/probprop demo
 
 # `test` and `test-marked` together run every test once, and so does `test-all`.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
-MARKED := slow or process or browser
+MARKED := slow or process or browser or lab
 test: $(INSTALLED)
 	$(PYTEST) -m "not ($(MARKED))"
-
-test-marked: $(INSTALLED)
-	$(PYTEST) -m "$(MARKED)"
 
 test-all: $(INSTALLED)
 	$(PYTEST)
@@ -36,32 +35,26 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-bench: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable "lab[field]"
-	$(BIN)/python -m benchmarks
-
-fuzz: $(INSTALLED)
-	$(BIN)/python -m benchmarks.fuzz
-
-scale: $(INSTALLED)
-	$(BIN)/python -m benchmarks.scale
-
-out-of-core: $(INSTALLED)
-	$(BIN)/python -m benchmarks.out_of_core
-
-scale-out: $(INSTALLED)
-	$(BIN)/python -m benchmarks.scale_out
-
-year: $(INSTALLED)
-	$(BIN)/python -m benchmarks.year
-
-fashion: $(INSTALLED)
-	$(BIN)/python -m benchmarks.fashion
-
 docs: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
 	@echo "built docs/_build/html/index.html"
+
+bench: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable "lab[field]"
+	$(BIN)/python -m benchmarks
+
+# What is checked in and made from cpp/, after a change there: the kernel for pages, and the type
+# stubs of the compiled modules. Tests say when they are not current.
+generated: $(INSTALLED)
+	$(BIN)/python tools/build_wasm.py
+	$(BIN)/python -m nanobind.stubgen -m probprop._kernel -O src/probprop
+	$(BIN)/python -m nanobind.stubgen -m probprop_lab.baselines._leapfrog -O lab/src/probprop_lab/baselines
+
+# ---- What .ci/run needs too
+
+test-marked: $(INSTALLED)
+	$(PYTEST) -m "$(MARKED)"
 
 # The kernel tests under the address and undefined-behaviour sanitizers, in a virtual
 # environment of its own that borrows the packages of .venv.
@@ -81,18 +74,12 @@ sanitize: $(INSTALLED)
 		tests/reference/likelihoods/test_scale.py tests/reference/test_scale_mixture.py \
 		tests/distributions/test_one_member.py tests/distributions/test_heavy_tails.py tests/distributions/test_transformed_mixture.py
 
-# The type stubs of the compiled modules, after a change of their bindings in cpp/.
-stub: $(INSTALLED)
-	$(BIN)/python -m nanobind.stubgen -m probprop._kernel -O src/probprop
-	$(BIN)/python -m nanobind.stubgen -m probprop_lab.baselines._leapfrog -O lab/src/probprop_lab/baselines
-
-# The kernel for pages, after a change in cpp/; tests/web compares it with the sources.
-wasm: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[wasm]"
-	$(BIN)/python tools/build_wasm.py
+# The lowest versions that pyproject.toml allows, with a smoke test of every extra.
+lowest:
+	$(PYTHON) tools/lowest.py
 
 clean:
-	rm -rf $(VENV) $(SANITIZE) build dist lab/build lab/dist
+	rm -rf $(VENV) $(SANITIZE) .venv-lowest build dist lab/build lab/dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -12,8 +12,8 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from benchmarks import (
-    budgets,
     cold_start,
+    cv_fits,
     cv_predict,
     memory,
     memory_map,
@@ -43,6 +43,7 @@ PARTS: dict[str, Callable[[Effort], Outcome]] = {
     "one_row": one_row.run,
     "prediction": prediction.run,
     "predict_calls": predict_calls.run,
+    "cv_fits": cv_fits.run,
     "cv_predict": cv_predict.run,
     "sampled": sampled.run,
     "quantiles": quantiles.run,
@@ -50,7 +51,6 @@ PARTS: dict[str, Callable[[Effort], Outcome]] = {
     "memory": memory.run,
     "memory_map": memory_map.run,
     "threads": threads.run,
-    "budgets": budgets.run,
 }
 
 

@@ -1,4 +1,4 @@
-"""Pictures of clothes, and of no clothes: ``make fashion`` writes ``docs/results/fashion.md``.
+"""Pictures of clothes, and of no clothes; writes ``docs/results/fashion.md``.
 
 784-100-10 on the 60,000 pictures of Fashion-MNIST, in float32: processor seconds per epoch,
 accuracy and log-loss after 5 and 20 epochs, and the entropy of the predictions on test pictures, on

@@ -56,8 +56,8 @@ from probprop import (
     load,
 )
 from probprop._types import Array, FloatArray
-from probprop.estimators.progress import RaceBar, Share
-from probprop.inference.history import UpdateWarning
+from probprop.estimators.progress import Share, progress
+from probprop.inference.training import UpdateWarning
 
 RESULTS = Path(__file__).resolve().parents[1] / "build" / "fuzz.jsonl"
 
@@ -330,11 +330,11 @@ def _of_cv(rng: Generator) -> dict[str, Any]:
 
 def _candidates(rng: Generator) -> list[dict[str, Any]]:
     every = [
-        {"hidden": 5, "evidence_cap": 10.0},
-        {"hidden": (), "evidence_cap": None},
-        {"hidden": (4, 4), "evidence_cap": 3.0},
-        {"hidden": 5, "n_bins": 4},
-        {"hidden": (), "n_bins": 8, "evidence_cap": 10.0},
+        {"hidden_layer_sizes": 5, "evidence_cap": 10.0},
+        {"hidden_layer_sizes": (), "evidence_cap": None},
+        {"hidden_layer_sizes": (4, 4), "evidence_cap": 3.0},
+        {"hidden_layer_sizes": 5, "n_bins": 4},
+        {"hidden_layer_sizes": (), "n_bins": 8, "evidence_cap": 10.0},
     ]
     return [every[i] for i in rng.choice(len(every), rng.integers(1, 4), replace=False)]
 
@@ -678,7 +678,7 @@ def _with_known_units(t: Table) -> FloatArray:
 
 
 def _selected(model: Any) -> tuple[Any, int]:
-    return model.choice_.candidate, model.choice_.n_epochs
+    return [(group.candidate, group.n_epochs) for group in model.groups_]
 
 
 def _has_power(model: Any) -> bool:
@@ -774,12 +774,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(bool(findings))
     n = arguments.fits
     cases = [{"seed": seed, "case": i, "most_rows": most_rows} for i in range(n)]
-    bar = RaceBar()
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    rows = rows_of(
-        arguments.results, cases, measure, lambda case: bar(Share(case["case"] / n, "fitting"))
-    )
-    bar.close()
+    with progress(1, None) as report:
+        rows = rows_of(
+            arguments.results,
+            cases,
+            measure,
+            lambda case: report(Share(case["case"] / n, "fitting")),
+        )
     print(summary(rows))
     return int(any(row["findings"] for row in rows))
 

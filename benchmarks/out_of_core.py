@@ -1,4 +1,4 @@
-"""Fits on more rows than memory holds: ``make out-of-core`` writes its page.
+"""Fits on more rows than memory holds: ``python -m benchmarks.out_of_core`` writes its page.
 
 ``docs/results/out-of-core.md`` has the memory and the time of a fit on files beside those of the
 same fit in memory, and how good both are on benchmark sets, whose files need `PROBPROP_DATA` or a

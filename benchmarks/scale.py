@@ -1,4 +1,4 @@
-"""From thousands to millions of rows: ``make scale`` writes ``docs/results/scale.md``.
+"""From thousands to millions of rows; writes ``docs/results/scale.md``.
 
 Each fit runs in its own process, in turns; the figures are medians over the turns, in processor
 time.

@@ -1,4 +1,4 @@
-"""Fits on a cluster of this machine's processes: ``make scale-out`` writes its page.
+"""Fits on a cluster of this machine's processes; writes its page.
 
 ``docs/results/scale-out.md`` has the table, a model of the cost fitted to it, and what that says
 of a larger cluster. Cases that are in ``scale-out.json`` already are not run again, unless
@@ -17,7 +17,7 @@ from benchmarks.child import run_fresh
 from benchmarks.clock import say
 from benchmarks.machine import machine
 from benchmarks.scale_out_fit import N_FEATURES, N_FILES, N_SHARDS
-from probprop.inference.shards import usual_rounds
+from probprop.inference.training import usual_rounds
 
 _FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
 _ROWS, _WORKERS = (2_000_000, 20_000_000), (0, 1, 2)

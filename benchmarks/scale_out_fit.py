@@ -18,9 +18,9 @@ import pandas as pd
 from benchmarks.memory_fit import peak
 from probprop import PBPRegressor
 from probprop.estimators.base import plan_of
-from probprop.inference import shards
+from probprop.inference import training
 from probprop.inference.posterior import Epoch
-from probprop.inference.shards import Schedule, usual_rounds
+from probprop.inference.training import Schedule, usual_rounds
 
 N_FEATURES, N_FILES, N_SHARDS = 20, 16, 8
 _N_EPOCHS = 2  # the second is measured: it has no warm-up
@@ -127,19 +127,17 @@ def on_workers(folder: Path, n_workers: int) -> dict[str, Any]:
 
 def _bytes(model: PBPRegressor) -> tuple[int, int]:
     """Return what a round sends to a shard, and what it gets back."""
-    work = shards.Work(
-        part=Schedule((64,) * N_SHARDS, 8, 0).parts(2, 0)[0],
-        plan=plan_of(model, model.likelihood_),
-        standardizer=model.standardizer_,
+    plan, schedule = plan_of(model, model.likelihood_), Schedule((64,) * N_SHARDS, 8, 0)
+    work = training.Work(
+        part=schedule.parts(2, 0)[0],
+        setting=training.Setting(plan, model.standardizer_, schedule, n_epochs=2),
         posterior=model.posterior_,
-        n_epochs=2,
-        n=64 * N_SHARDS,
         size=64,
-        n_refinements=0,
+        refine=False,
     )
     frame = rows(64, 0)
     y = frame.pop("y").to_numpy()
-    back = shards.absorb_rows(shards.Rows(frame.to_numpy(), None, y), work)
+    back = training.absorb_rows(training.Rows(frame.to_numpy(), None, y), work)
     return len(pickle.dumps(work, protocol=5)), len(pickle.dumps(back, protocol=5))
 
 

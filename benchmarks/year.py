@@ -1,4 +1,4 @@
-"""All of the pipeline at the size of Year Prediction MSD: ``make year`` writes its page.
+"""All of the pipeline at the size of Year Prediction MSD; writes its page.
 
 The songs are made, `probprop_lab.datasets.made_year`, since the set itself cannot be shipped.
 ``docs/results/year.md`` has processor seconds and the peak memory of every step, each in a fresh

@@ -25,7 +25,7 @@ from probprop_lab import datasets
 
 NAME, TEXT = "year_prediction_msd", "YearPredictionMSD.txt"
 HIDDEN, N_EPOCHS = 100, 40  # [PBP15] section 5.1
-BUDGET = 120  # processor seconds of the search of settings
+BUDGET = "good"  # of the search of settings
 
 _SEED = 0
 
@@ -117,7 +117,7 @@ def shell_use(folder: Path) -> list[Figures]:
 
 
 def searched(folder: Path) -> list[Figures]:
-    """Let `probprop fit` choose the settings within a budget."""
+    """Let `probprop fit` choose the settings."""
     write_tables(folder)
     budget = f"fit train.csv --target year --budget {BUDGET} -o searched.pbp"
     fit, _ = commanded(f"fit --budget {BUDGET}", folder, budget)

@@ -49,12 +49,11 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     result = AdfResult{};
 
     const ReadPoint<T> read = reader_of<T>(args.X, args.X_scaling);
-    const bool lazy = bounded && net.next.input != nullptr;
-    int64_t n_tempered = 0;  // points whose evidence is given back by now
+    const bool listed = net.next.input != nullptr, lazy = bounded && listed;
+    Returns returns = {0, memory.every, 0, memory.capacity};
+    if (lazy) tabulate_shares(prior, returns, args.n_points / memory.every);
     const auto set_next = [&](int64_t t) {
-        const bool fits = read(args.X, args.X_scaling, point_at(args.order, t), x_scale, net.next);
-        if (lazy) temper_next(net, prior, n_tempered, memory.capacity);
-        return fits;
+        return read(args.X, args.X_scaling, point_at(args.order, t), x_scale, net.next);
     };
     if (certain && args.n_points > 0) {
         if (!set_next(0)) return Status::too_large;
@@ -63,6 +62,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     for (int64_t t = 0; t < args.n_points; ++t) {
         if ((t + 1) % args.poll_every == 0 && !args.keep_going(args.context))
             return Status::interrupted;
+        if (t + 6 < args.n_points) prefetch_begin(args.X, point_at(args.order, t + 6));
         if (t + 3 < args.n_points) {
             const int64_t soon = point_at(args.order, t + 3);
             prefetch_row(args.X, soon);
@@ -73,8 +73,9 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             const int64_t n_now = left < memory.every ? left : memory.every;
             const double share = share_of(n_now, memory.capacity);
             temper(net, prior, T(share), lazy ? 1 : 0);
-            n_tempered = t + n_now;
-            if (lazy) temper_next(net, prior, n_tempered, memory.capacity);
+            ++returns.n;
+            returns.n_missing = memory.every - n_now;
+            if (lazy) temper_next(net, prior, returns, 0);
             for (int k = 0; k < n_noise; ++k) {
                 alpha[k] = (1.0 - share) * alpha[k] + share * memory.alpha;
                 beta[k] = (1.0 - share) * beta[k] + share * memory.beta;
@@ -88,6 +89,12 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             uncertain_first_layer(net, args.X_var + now * n_features, x_scale);
         }
         swap(net.point, net.next);
+        // After the last point `next` is stale: the sums of its forward are not used.
+        const bool more = certain && t + 1 < args.n_points;
+        if (more) {
+            if (!set_next(t + 1)) return Status::too_large;
+            if (listed) look_ahead(net, prior, bounded);
+        }
         finish_forward<T, Activation, true>(net, net.m_out, net.v_out);
         read_targets(args.y, args.y_scaling, now, y);
         const double log_Z = PROBPROP_LIKELY(!weighted)
@@ -124,13 +131,10 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             }
         }
 
-        // After the last point `next` is stale: the sums of that forward are not used.
-        if (certain && t + 1 < args.n_points && !set_next(t + 1)) return Status::too_large;
+        if (lazy && more) temper_next(net, prior, returns, net.n_common);
         if (certain && net.n_hidden > 0) result.n_undone += first_layer<T, Weights::updated>(net);
     }
-    for (int j = 0; lazy && j <= n_features; ++j)
-        if (prior.tempered[j] < n_tempered)
-            temper_input(net, prior, j, n_tempered, memory.capacity);
+    for (int j = 0; lazy && j <= n_features; ++j) temper_input(net, prior, j, returns);
     copy_weights<T, false>(net, args.m_w, args.v_w);
     return Status::ok;
 }

@@ -84,7 +84,7 @@ std::tuple<Out2<double>, Out2<double>> predict_moments(const std::vector<int>& s
     Out2<double> m = new_array<double>(n, n_outputs), v = new_array<double>(n, n_outputs);
     const PredictArgs<T> args =
         predict_args(sizes, m_w, v_w, X, scaling, variances_of(X_var, X), m.data(), v.data());
-    run(kernels<T>().predict, args);
+    run(kernels<T>().predict, &args, 1);
     return {m, v};
 }
 
@@ -136,17 +136,19 @@ class Members {
         const size_t n_outputs = static_cast<size_t>(std::get<0>(members[0]).back());
         Out3<double> m = new_array3(n_members, n, n_outputs);
         Out3<double> v = new_array3(n_members, n, n_outputs);
-        std::vector<PredictArgs<T>> calls;
+        // Each thread has some of the members.
+        const size_t most = n_threads < 2 ? 1 : static_cast<size_t>(n_threads);
+        std::vector<std::vector<PredictArgs<T>>> calls(std::min(n_members, most));
         for (size_t s = 0; s < n_members; ++s) {
             const auto& [sizes, m_w, v_w, scaling] = members[s];
             const size_t at = s * n * n_outputs;
-            calls.push_back(predict_args<T>(sizes, m_w, v_w, X, scaling, nullptr, m.data() + at,
-                                            v.data() + at));
+            calls[s % calls.size()].push_back(predict_args<T>(sizes, m_w, v_w, X, scaling, nullptr,
+                                                              m.data() + at, v.data() + at));
         }
         Status status;
         {
             nb::gil_scoped_release no_gil;
-            status = each(calls, n_threads);
+            status = each(calls);
         }
         raise_unless_ok(status);
         return {m, v};
@@ -160,30 +162,25 @@ class Members {
     }
 
     // Only the first thread looks for Ctrl-C: the exception that is set must be raised there.
-    static Status each(std::vector<PredictArgs<T>>& calls, int n_threads) {
-        const size_t n = calls.size();
-        const size_t n_used = n_threads < 2 ? 1 : std::min(n, static_cast<size_t>(n_threads));
-        std::vector<Status> status(n, Status::ok);
+    static Status each(std::vector<std::vector<PredictArgs<T>>>& calls) {
+        std::vector<Status> status(calls.size(), Status::ok);
         std::atomic<bool> stopped{false};
-        const auto predict = kernels<T>().predict;
-        const auto work = [&](size_t first) {
-            for (size_t s = first; s < n && !stopped; s += n_used) {
-                calls[s].context = &stopped;
-                calls[s].keep_going = first == 0 ? keep_going : not_stopped;
-                status[s] = predict(calls[s]);
-                if (status[s] != Status::ok) stopped = true;
+        const auto work = [&](size_t k) {
+            for (PredictArgs<T>& args : calls[k]) {
+                args.context = &stopped;
+                args.keep_going = k == 0 ? keep_going : not_stopped;
             }
+            status[k] = kernels<T>().predict(calls[k].data(), static_cast<int>(calls[k].size()));
+            if (status[k] != Status::ok) stopped = true;
         };
         std::vector<std::thread> threads;
-        for (size_t first = 1; first < n_used; ++first) threads.emplace_back(work, first);
+        for (size_t k = 1; k < calls.size(); ++k) threads.emplace_back(work, k);
         work(0);
         for (std::thread& thread : threads) thread.join();
-        Status worst = Status::ok;  // of the first thread, or else of any other that did not stop
-        for (size_t s = 0; s < n; ++s) {
-            if (status[s] == Status::ok) continue;
-            if (s % n_used == 0) return status[s];
-            if (status[s] != Status::interrupted) worst = status[s];
-        }
+        if (status[0] != Status::ok) return status[0];
+        Status worst = Status::ok;  // of any other that did not stop for another
+        for (const Status each : status)
+            if (each != Status::ok && each != Status::interrupted) worst = each;
         return worst;
     }
 
@@ -222,19 +219,22 @@ using SweepReturn = std::tuple<double, double, int64_t, int64_t>;
 
 template <typename T>
 std::tuple<Out1<T>, Out1<T>, Out1<double>, Out1<double>, Out1<double>, SweepReturn> refine(
-    In1<T> m_w, In1<T> v_w, In1<double> v_hat_nat, In1<double> a_hat_nat, In1<double> b_hat_nat,
-    double alpha, double beta, double informative_ratio) {
-    const size_t n = m_w.shape(0);
-    check(v_w.shape(0) == n && v_hat_nat.shape(0) == n && a_hat_nat.shape(0) == n &&
-              b_hat_nat.shape(0) == n,
+    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, In1<double> v_hat_nat,
+    In1<double> a_hat_nat, In1<double> b_hat_nat, double alpha, double beta,
+    double informative_ratio, const std::optional<In1<int>>& group) {
+    const size_t n = check_sizes(sizes);
+    const SweepArgs args = sweep_args(sizes, group, informative_ratio);
+    check(m_w.shape(0) == n && v_w.shape(0) == n && v_hat_nat.shape(0) == n &&
+              a_hat_nat.shape(0) == n && b_hat_nat.shape(0) == n,
           "the arrays differ in length");
     Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
     Out1<double> v_hat = copy_of(v_hat_nat), a_hat = copy_of(a_hat_nat), b_hat = copy_of(b_hat_nat);
     SweepResult result;
     {
         nb::gil_scoped_release no_gil;
-        result = refine_prior(m_new.data(), v_new.data(), v_hat.data(), a_hat.data(), b_hat.data(),
-                              static_cast<int64_t>(n), alpha, beta, informative_ratio);
+        const Factors<T> factors = {m_new.data(), v_new.data(), v_hat.data(), a_hat.data(),
+                                    b_hat.data()};
+        result = refine_prior(factors, alpha, beta, args);
     }
     return {
         m_new, v_new,
@@ -293,8 +293,8 @@ void define_for(nb::module_& m) {
     m.def("predict_gradient", &predict_gradient<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
           "scaling"_a = nb::none(),
           "Those moments, (n,) each, and their derivatives by the entries of X, (n, D) each.");
-    m.def("refine_prior", &refine<T>, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
-          "alpha"_a, "beta"_a, "informative_ratio"_a,
+    m.def("refine_prior", &refine<T>, "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a,
+          "b_hat_nat"_a, "alpha"_a, "beta"_a, "informative_ratio"_a, "group"_a = nb::none(),
           "One sweep over the prior factors; returns (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, "
           "(alpha, beta, n_skipped, n_uninformative)).");
 }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "kernel.hpp"
+#include "prior.hpp"
 
 namespace nb = nanobind;
 
@@ -316,6 +317,20 @@ inline size_t count_inputs(const Rows& X) {
 }
 // The columns by which derivatives are taken.
 inline size_t count_columns(const Rows& X) { return static_cast<size_t>(X.X.n_columns); }
+
+// How the prior factors of a network with these layers are refined.
+inline SweepArgs sweep_args(const std::vector<int>& sizes, const std::optional<In1<int>>& group,
+                            double informative_ratio) {
+    SweepArgs args = {sizes.data(), int(sizes.size()) - 1, nullptr, nullptr, 0, informative_ratio};
+    if (!group) return args;
+    check(group->shape(0) == size_t(sizes[0]), "group must have an entry per input");
+    args.group = group->data();
+    for (int j = 0; j < sizes[0]; ++j) {
+        check(args.group[j] >= 0 && args.group[j] <= sizes[0], "group must be 0 to n_inputs");
+        if (args.group[j] >= args.n_groups) args.n_groups = args.group[j] + 1;
+    }
+    return args;
+}
 
 template <typename T>
 const T* variances_of(const std::optional<In2<T>>& X_var, const Rows& X) {

@@ -41,7 +41,8 @@ class Job {
         const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
         const std::optional<Weighting>& weighting_,
         const std::optional<NoiseNetwork<T>>& noise_network_,
-        const std::optional<In1<double>>& tail_, std::optional<In1<double>> tail_rate_)
+        const std::optional<In1<double>>& tail_, std::optional<In1<double>> tail_rate_,
+        std::optional<In2<bool>> due_, std::optional<In1<int>> group_)
         : sizes(sizes_),
           X(X_),
           rows(rows_of(X)),
@@ -55,6 +56,8 @@ class Job {
           weighting(weighting_),
           noise_network(noise_network_),
           tail_rate(tail_rate_),
+          due(due_),
+          group(group_),
           m_w(copy_of(m_w_)),
           v_w(copy_of(v_w_)),
           v_hat_nat(copy_of(v_hat_nat_)),
@@ -93,7 +96,12 @@ class Job {
         args.b_hat_nat = b_hat_nat.data();
         args.alpha_prior = &alpha_prior;
         args.beta_prior = &beta_prior;
-        args.informative_ratio = informative_ratio;
+        args.sweep = sweep_args(sizes, group, informative_ratio);
+        if (due) {
+            check(due->shape(0) == n_epochs && due->shape(1) == size_t(sizes[0]),
+                  "due must have an entry per epoch and input");
+            args.sweep.due = due->data();
+        }
         args.n_epochs = static_cast<int64_t>(n_epochs);
         args.n_blocks = n_blocks;
         args.refine = refine.data();
@@ -196,6 +204,8 @@ class Job {
     std::optional<Weighting> weighting;
     std::optional<NoiseNetwork<T>> noise_network;
     std::optional<In1<double>> tail_rate;
+    std::optional<In2<bool>> due;
+    std::optional<In1<int>> group;
     // The state, and what the epochs observed.
     Out1<T> m_w, v_w;
     Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail;
@@ -303,13 +313,15 @@ void define_for(nb::module_& m, const char* name) {
                      std::optional<In2<T>>, const std::optional<Memory<T>>&,
                      const std::optional<Generator>&, std::optional<In2<int64_t>>,
                      const std::optional<Weighting>&, const std::optional<NoiseNetwork<T>>&,
-                     const std::optional<In1<double>>&, std::optional<In1<double>>>(),
+                     const std::optional<In1<double>>&, std::optional<In1<double>>,
+                     std::optional<In2<bool>>, std::optional<In1<int>>>(),
             "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
             "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
             "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
             "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
             "generator"_a = nb::none(), "orders"_a = nb::none(), "weighting"_a = nb::none(),
-            "noise_network"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none())
+            "noise_network"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none(),
+            "due"_a = nb::none(), "group"_a = nb::none())
         .def("noise_weights", &Job<T>::noise_weights,
              "Means and variances of the weights of the network of the noise, and its tails; or "
              "None.")

@@ -2,6 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "kernel.hpp"
 
 namespace probprop {
@@ -21,19 +25,37 @@ extern const Level level;
 }
 #endif
 
+#if defined(__x86_64__)
+namespace {
+
+// The highest of x86-64-v2, v3 and v4 that the processor has and whose registers the system saves;
+// 1 if none. It asks the processor itself: __builtin_cpu_supports needs a library that not every
+// compiler brings, zig's and clang's for Windows among them.
+int x86_64_version() {
+    const auto has = [](unsigned word, unsigned bits) { return (word & bits) == bits; };
+    unsigned a, b, c, d, leaf_7;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, bit_SSE4_2 | bit_POPCNT)) return 1;
+    if (!has(c, bit_FMA | bit_AVX | bit_OSXSAVE) || !__get_cpuid_count(7, 0, &a, &leaf_7, &c, &d))
+        return 2;
+    unsigned saved, upper;
+    __asm__("xgetbv" : "=a"(saved), "=d"(upper) : "c"(0));
+    constexpr unsigned ymm = 0x06, zmm = 0xe6;
+    if (!has(saved, ymm) || !has(leaf_7, bit_AVX2 | bit_BMI | bit_BMI2)) return 2;
+    constexpr unsigned avx512 =
+        1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;  // F DQ CD BW VL
+    return has(saved, zmm) && has(leaf_7, avx512) ? 4 : 3;
+}
+
+}  // namespace
+#endif
+
 int available_levels(const Level** out) {
     int n = 0;
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool has_v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    const bool has_v3 = has_v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("bmi2");
-    const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") &&
-                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (has_v4) out[n++] = &v4::level;
-    if (has_v3) out[n++] = &v3::level;
-    if (has_v2) out[n++] = &v2::level;
+    static const int version = x86_64_version();
+    if (version >= 4) out[n++] = &v4::level;
+    if (version >= 3) out[n++] = &v3::level;
+    if (version >= 2) out[n++] = &v2::level;
 #endif
     out[n++] = &generic::level;
     return n;

@@ -225,7 +225,7 @@ struct PowerArgs {
 template <typename T>
 struct Kernels {
     Status (*adf_pass)(const AdfArgs<T>&, AdfResult&);
-    Status (*predict)(const PredictArgs<T>&);
+    Status (*predict)(const PredictArgs<T>*, int n);  // of n networks that see the same rows
     Status (*gradient)(const GradientArgs<T>&);
     // Six ReLU quantities per unit, for the tests: out is (6, n).
     void (*relu_moments)(const T* m_a, const T* v_a, int64_t n, T* out);

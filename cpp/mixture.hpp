@@ -63,7 +63,7 @@ struct Members {
     Members(const Members&) = delete;
     ~Members() {
         if (nodes != nullptr)
-            for (int64_t s = 0; s < n; ++s) free(nodes[s].inv_std);
+            for (int64_t s = 0; s < n; ++s) release_aligned(nodes[s].inv_std);
     }
 
     void take(Arena& arena, const MixtureArgs& args) {
@@ -189,13 +189,10 @@ static bool make_nodes(const HeavyMember& member, double far, double coarseness,
     nodes.far = far;
     const int64_t padded = (nodes.n + lanes - 1) / lanes * lanes;
     if (padded > nodes.capacity) {
-        free(nodes.inv_std);
-        void* memory = nullptr;
-        nodes.inv_std = nullptr;
+        release_aligned(nodes.inv_std);
         nodes.capacity = 0;
-        if (posix_memalign(&memory, alignment, size_t(2 * padded) * sizeof(double)) != 0)
-            return false;
-        nodes.inv_std = static_cast<double*>(memory);
+        nodes.inv_std = static_cast<double*>(aligned_memory(size_t(2 * padded) * sizeof(double)));
+        if (nodes.inv_std == nullptr) return false;
         nodes.capacity = padded;
     }
     nodes.weight = nodes.inv_std + nodes.capacity;

@@ -54,7 +54,8 @@ struct Network {
     double *m_out, *v_out;      // the output's moments, (n_out,)
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
     double* scratch;            // what the likelihood works in
-    Point<T> point, next;       // their x2 is the same; with a variance (x^2 + variance)/n
+    Point<T> point, next;       // with a variance their x2 is (x^2 + variance)/n
+    int n_common;               // of lists: inputs with which both begin, the bias not counted
     T* x_v;                     // variance/n; 0 where the inputs are certain
     T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
@@ -118,9 +119,9 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, bool lis
     for (double** field : per_output_unit) *field = arena.take<double>(n_out);
     net.scratch = arena.take<double>(n_scratch);
     const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
-    T** per_point[] = {&net.point.x, &net.next.x, &net.next.x2, &net.x_v};
+    T** per_point[] = {&net.point.x, &net.point.x2, &net.next.x, &net.next.x2, &net.x_v};
     for (T** field : per_point) *field = arena.take<T>(point);
-    net.point.x2 = net.next.x2;
+    net.n_common = 0;
     Point<T>* points[] = {&net.point, &net.next};
     for (Point<T>* p : points) {
         p->input = listed ? arena.take<int>(point) : nullptr;

@@ -14,8 +14,12 @@ template <typename T>
 struct PriorPrecisions {
     T** hidden;  // per layer
     T* out;
-    int64_t* tempered;  // of each input of the first layer: points whose evidence it has given back
+    // Where points are lists, see below:
+    int64_t* tempered;  // of each input of the first layer: returns of evidence that it has made
+    double* share;      // (n_tabulated,), of 0, 1, ... returns together
 };
+
+constexpr int n_tabulated = 1024;
 
 template <typename T>
 static PriorPrecisions<T> lay_out(Arena& arena, const Network<T>& net) {
@@ -26,7 +30,9 @@ static PriorPrecisions<T> lay_out(Arena& arena, const Network<T>& net) {
         if (prior.hidden != nullptr) prior.hidden[l] = precisions;
     }
     prior.out = arena.take<T>(static_cast<size_t>(net.n_out * net.out_n_vec) * Simd<T>::lanes);
-    prior.tempered = arena.take<int64_t>(static_cast<size_t>(net.n_features) + 1);
+    const bool listed = net.next.input != nullptr;
+    prior.tempered = arena.take<int64_t>(listed ? static_cast<size_t>(net.n_features) + 1 : 0);
+    prior.share = arena.take<double>(listed ? n_tabulated : 0);
     return prior;
 }
 
@@ -90,13 +96,30 @@ PROBPROP_INLINE double share_of(int64_t n_points, double capacity) {
 // ---- The first layer where points are lists: weights whose inputs are 0 do not change between two
 // returns of evidence, and those compose to one. So each row is tempered when its input occurs.
 
-// Let the weights of an input give back what they have not yet of the first `n_points` points.
+// The returns of evidence so far: each of `every` points, but the last may be of fewer.
+struct Returns {
+    int64_t n, every, n_missing;
+    double capacity;
+};
+
 template <typename T>
-static __attribute__((noinline)) void temper_input(Network<T>& net, const PriorPrecisions<T>& prior,
-                                                   int input, int64_t n_points, double capacity) {
+static void tabulate_shares(const PriorPrecisions<T>& prior, const Returns& returns, int64_t n) {
+    for (int64_t k = 0; k <= n && k < n_tabulated; ++k)
+        prior.share[k] = share_of(k * returns.every, returns.capacity);
+}
+
+// Let the weights of an input give back what they have not yet.
+template <typename T>
+PROBPROP_INLINE void temper_input(Network<T>& net, const PriorPrecisions<T>& prior, int input,
+                                  const Returns& returns) {
     constexpr int lanes = Simd<T>::lanes;
-    const T share = T(share_of(n_points - prior.tempered[input], capacity));
-    prior.tempered[input] = n_points;
+    const int64_t n = returns.n - prior.tempered[input];
+    if (n == 0) return;
+    prior.tempered[input] = returns.n;
+    const bool tabulated = n < n_tabulated && returns.n_missing == 0;
+    const T share =
+        T(tabulated ? prior.share[n]
+                    : share_of(n * returns.every - returns.n_missing, returns.capacity));
     const HiddenLayer<T>& layer = net.hidden[0];
     for (int b = 0; b < layer.n_blocks; ++b) {
         const int units = layer.blocks[b].n_vec * lanes;
@@ -108,13 +131,31 @@ static __attribute__((noinline)) void temper_input(Network<T>& net, const PriorP
     }
 }
 
-// The inputs of the next point.
+// The inputs of the next point from number `first` on.
 template <typename T>
 static __attribute__((noinline)) void temper_next(Network<T>& net, const PriorPrecisions<T>& prior,
-                                                  int64_t n_points, double capacity) {
-    for (int k = 0; k < net.next.n; ++k)
-        if (prior.tempered[net.next.input[k]] < n_points)
-            temper_input(net, prior, net.next.input[k], n_points, capacity);
+                                                  const Returns& returns, int first) {
+    for (int k = first; k < net.next.n; ++k) temper_input(net, prior, net.next.input[k], returns);
+}
+
+// Find what the next point has in common with this one; have the other weights ready when it comes.
+template <typename T>
+PROBPROP_INLINE void look_ahead(Network<T>& net, const PriorPrecisions<T>& prior, bool tempered) {
+    const int *input = net.point.input, *next = net.next.input;
+    const int n = (net.point.n < net.next.n ? net.point.n : net.next.n) - 1, last = net.next.n - 1;
+    int k = 0;
+    while (k < n && input[k] == next[k]) ++k;
+    net.n_common = k;
+    const HiddenLayer<T>& layer = net.hidden[0];
+    for (; k < last; ++k)
+        for (int b = 0; b < layer.n_blocks; ++b) {
+            const int row = layer.blocks[b].n_vec * Simd<T>::lanes;
+            prefetch(weight_at(layer, b, next[k]), 2 * row);
+            if (tempered)
+                prefetch(
+                    prior.hidden[0] + layer.blocks[b].offset / 2 + size_t(next[k]) * size_t(row),
+                    row);
+        }
 }
 
 }  // namespace PROBPROP_LEVEL

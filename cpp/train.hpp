@@ -30,7 +30,7 @@ struct TrainArgs {
     const double* tail_rate;  // (n_epochs,): how far each epoch moves them; null: they stay
     double *v_hat_nat, *a_hat_nat, *b_hat_nat;  // (n_weights,) each
     double *alpha_prior, *beta_prior;
-    double informative_ratio;
+    SweepArgs sweep;  // its `due` are (n_epochs, n_features)
     int64_t n_epochs, n_blocks;
     const bool* refine;     // (n_epochs,): after each block of that epoch
     Mt19937* random;        // shuffles the points anew in every epoch; null: it does not
@@ -209,7 +209,7 @@ class Training {
                 counts[0] += watched.n_undone;
                 counts[2] += watched.n_skipped - passed.n_skipped;  // it skips what was skipped
             }
-            if (args.refine[e]) counts[3] += refined();
+            if (args.refine[e]) counts[3] += refined(e);
         }
         const int64_t n_absorbed = n - counts[2];
         for (int k = 0; k < args.n_tail; ++k) {
@@ -231,10 +231,12 @@ class Training {
         return Status::ok;
     }
 
-    int64_t refined() {
-        const SweepResult swept = refine_prior(
-            args.pass.m_w, args.pass.v_w, args.v_hat_nat, args.a_hat_nat, args.b_hat_nat,
-            args.n_weights, *args.alpha_prior, *args.beta_prior, args.informative_ratio);
+    int64_t refined(int64_t e) {
+        SweepArgs sweep = args.sweep;
+        if (sweep.due != nullptr) sweep.due += e * sweep.sizes[0];
+        const Factors<T> factors = {args.pass.m_w, args.pass.v_w, args.v_hat_nat, args.a_hat_nat,
+                                    args.b_hat_nat};
+        const SweepResult swept = refine_prior(factors, *args.alpha_prior, *args.beta_prior, sweep);
         *args.alpha_prior = swept.alpha;
         *args.beta_prior = swept.beta;
         return swept.n_skipped;

@@ -145,7 +145,8 @@ static PredictArgs<double> predict_args(const int* sizes, int n_layers, const do
 
 EXPORT(int, predict)(const int* sizes, int n_layers, const double* m_w, const double* v_w,
                      const PageRows* X, const double* X_var, double* m, double* v) {
-    return int(level.f64.predict(predict_args(sizes, n_layers, m_w, v_w, X, X_var, m, v)));
+    const auto args = predict_args(sizes, n_layers, m_w, v_w, X, X_var, m, v);
+    return int(level.f64.predict(&args, 1));
 }
 
 EXPORT(int, gradient)(const int* sizes, int n_layers, const double* m_w, const double* v_w,
@@ -194,36 +195,36 @@ EXPORT(void, log_normal_cdf)(const double* z, int n, double* out) {
 
 // ---- Predictive distributions
 
-// Equal mixtures of n_members networks for n_rows targets, (n_members, n_rows) each. Without a tail
-// the noise is Gaussian, otherwise tail is the variance of the logarithm of its variance.
+// Mixtures of n_members networks with these weights for n_rows targets, (n_members, n_rows) each.
+// Without a tail the noise is Gaussian, otherwise tail is the variance of the logarithm of its
+// variance.
 struct Mixtures {
     int n_members, n_rows;
-    const double *mean, *epistemic_std, *aleatoric_std, *tail;
+    const double *weights, *mean, *epistemic_std, *aleatoric_std, *tail;
 };
 
 static int ask(MixtureQuery query, const Mixtures& p, int n_at, const double* at,
                const double* normal_at, double* out) {
     static const double zero = 0.0;
-    const std::vector<double> weights(size_t(p.n_members), 1.0);
     const auto stack = [&](const double* data) { return Stack{data, p.n_rows, 1, 0}; };
     return int(level.mixture(
         {query, p.tail == nullptr ? NoiseRule::gaussian : NoiseRule::log_normal, p.n_members,
-         p.n_rows, 1, weights.data(), stack(p.mean), stack(p.epistemic_std), stack(p.aleatoric_std),
+         p.n_rows, 1, p.weights, stack(p.mean), stack(p.epistemic_std), stack(p.aleatoric_std),
          p.tail == nullptr ? Stack{&zero, 0, 0, 0} : stack(p.tail), n_at, at, normal_at, nullptr,
          out, never, go_on, nullptr}));
 }
 
 // Of targets y, (n_at, n_rows), as `out`.
-EXPORT(int, mixture_logpdf)(int n_members, int n_rows, const double* mean,
+EXPORT(int, mixture_logpdf)(int n_members, int n_rows, const double* weights, const double* mean,
                             const double* epistemic_std, const double* aleatoric_std,
                             const double* tail, const double* y, int n_at, double* out) {
-    const Mixtures p = {n_members, n_rows, mean, epistemic_std, aleatoric_std, tail};
+    const Mixtures p = {n_members, n_rows, weights, mean, epistemic_std, aleatoric_std, tail};
     return ask(MixtureQuery::logpdf, p, n_at, y, nullptr, out);
 }
-EXPORT(int, mixture_cdf)(int n_members, int n_rows, const double* mean, const double* epistemic_std,
-                         const double* aleatoric_std, const double* tail, const double* y, int n_at,
-                         double* out) {
-    const Mixtures p = {n_members, n_rows, mean, epistemic_std, aleatoric_std, tail};
+EXPORT(int, mixture_cdf)(int n_members, int n_rows, const double* weights, const double* mean,
+                         const double* epistemic_std, const double* aleatoric_std,
+                         const double* tail, const double* y, int n_at, double* out) {
+    const Mixtures p = {n_members, n_rows, weights, mean, epistemic_std, aleatoric_std, tail};
     return ask(MixtureQuery::cdf, p, n_at, y, nullptr, out);
 }
 
@@ -232,15 +233,15 @@ EXPORT(int, mixture_cdf)(int n_members, int n_rows, const double* mean, const do
 EXPORT(double, normal_quantile)(double p) {
     const double zero = 0.0, one = 1.0, start = -1.0;
     double z = 0.0;
-    ask(MixtureQuery::quantile, {1, 1, &zero, &one, &zero, &zero}, 1, &p, &start, &z);
+    ask(MixtureQuery::quantile, {1, 1, &one, &zero, &one, &zero, &zero}, 1, &p, &start, &z);
     return z;
 }
 
 // The ends of central intervals, (2, n_rows).
-EXPORT(int, mixture_interval)(int n_members, int n_rows, const double* mean,
+EXPORT(int, mixture_interval)(int n_members, int n_rows, const double* weights, const double* mean,
                               const double* epistemic_std, const double* aleatoric_std,
                               const double* tail, double coverage, double* out) {
-    const Mixtures p = {n_members, n_rows, mean, epistemic_std, aleatoric_std, tail};
+    const Mixtures p = {n_members, n_rows, weights, mean, epistemic_std, aleatoric_std, tail};
     const double outside = 0.5 * (1.0 - coverage), z = normal_quantile(outside);
     const double at[] = {outside, outside}, normal_at[] = {z, -z};
     return ask(MixtureQuery::quantile, p, 2, at, normal_at, out);
@@ -312,7 +313,7 @@ EXPORT(void, set_epochs)(Trainer* trainer, int n_epochs, int n_blocks, const boo
     args.n_epochs = n_epochs;
     args.n_blocks = n_blocks;
     args.refine = refine;
-    args.informative_ratio = informative_ratio;
+    args.sweep = {args.pass.sizes, args.pass.n_layers, nullptr, nullptr, 0, informative_ratio};
     args.tail_rate = tail_rate;
     args.random = random == nullptr ? nullptr : &random->bits;
 }

@@ -29,6 +29,7 @@ extensions = [
 exclude_patterns = ["_build", "_ext", "_templates", "results"]
 templates_path = ["_templates"]
 nitpicky = True
+nitpick_ignore = [("py:class", f"collections.abc.{name}") for name in ("Callable", "Sequence")]
 default_role = "literal"  # what docstrings have in single backquotes is code
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
@@ -73,12 +74,4 @@ html_theme_options = {
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {
-    "baselines": [],
-    "getting-started": [],
-    "command": [],
-    "index": [],
-    "developer": [],
-    "math": [],
-    "reproducing": [],
-}
+html_sidebars = {"index": [], "getting-started": []}

@@ -51,17 +51,18 @@ plot.calibration(y_test, predicted, ax=ax)
 # errors grew with the target, so the networks predict a power of it: where the prediction is high,
 # the error bar is wide. Everything is shown in units of the target.
 
-print(model.choice_)
+print(model.best_params_)
 
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 plot.residuals_against_std(y_test, predicted, target=TARGET, ax=ax)
 
 # %%
-# What the model found: the two features along which its mean varies most, each averaged over a
-# hundred patients, with the model uncertainty as a band.
+# What the model found: the two features that matter most to its predictions, each averaged over a
+# hundred patients, with the epistemic uncertainty as a band.
 
 some = X_train[:100]
-features = plot.important_features(model, some, n=2)
+[ranked] = metrics.permutation_importance(model, X_test, y_test)
+features = [int(name) for name in ranked.names[:2]]
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
 for feature, ax in zip(features, axes, strict=True):
     plot.partial_dependence(

@@ -21,7 +21,7 @@ X, y = make_friedman1(n_samples=20_000, n_features=10, noise=1.0, random_state=0
 batches = list(zip(np.array_split(X, 100), np.array_split(y, 100), strict=True))
 
 # %%
-# The first batch sets the mean and scale that standardise all later ones, so it should be typical.
+# The first batch sets the mean and scale that standardize all later ones, so it should be typical.
 
 model = PBPRegressor(random_state=0)
 model.partial_fit(*batches[0])
@@ -49,10 +49,10 @@ top.plot(rows, aleatoric_std, color="#D55E00", linestyle="--", label="aleatoric_
 top.plot(
     rows, epistemic_std, color="#0072B2", linestyle=":", linewidth=2, label="mean epistemic_std"
 )
-top.axhline(1.0, color="grey", linewidth=0.8)
+top.axhline(1.0, color="gray", linewidth=0.8)
 top.set(ylabel="target units", ylim=(0, None))
 top.legend(frameon=False)
 bottom.plot(rows, coverage, color="black", linewidth=1)
-bottom.axhline(0.95, color="grey", linewidth=0.8)
+bottom.axhline(0.95, color="gray", linewidth=0.8)
 bottom.set(xlabel="rows seen", ylabel="share in the 95 % interval", ylim=(0.9, 1.005))
 bottom.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))

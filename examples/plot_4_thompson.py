@@ -76,9 +76,9 @@ for name, (found, spread) in results.items():
 # repair a wrong model: none of the drawn functions has a narrow peak far from all measurements.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for (name, (found, _)), style, colour in zip(
-    results.items(), [":", "--", "-"], ["grey", "#D55E00", "#0072B2"], strict=True
+for (name, (found, _)), style, color in zip(
+    results.items(), [":", "--", "-"], ["gray", "#D55E00", "#0072B2"], strict=True
 ):
-    ax.plot(30 + 10 * np.arange(12), found, style, color=colour, label=name.replace("_", " "))
+    ax.plot(30 + 10 * np.arange(12), found, style, color=color, label=name.replace("_", " "))
 ax.set(xlabel="measurements", ylabel="share of the 40 best that was found", ylim=(0, 1.04))
 ax.legend(frameon=False)

@@ -36,7 +36,7 @@ y = per_km * trips["distance"] * (1 + 0.2 * trips["load"]) + random.normal(0, 2.
 X_train, X_test, y_train, y_test = train_test_split(trips, y, random_state=0)
 
 # %%
-# The encoder must return a dense array. You need not scale anything: the regressor standardises.
+# The encoder must return a dense array. You need not scale anything: the regressor standardizes.
 # ``return_std`` goes through the pipeline.
 
 numbers = make_column_transformer(
@@ -75,7 +75,7 @@ print(f"{search.score(X_test, y_test):.3f} on the test rows")
 results = pd.DataFrame(search.cv_results_)
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 styles = zip(["#0072B2", "#D55E00", "black"], ["o-", "s--", "^:"], strict=True)
-for (sizes, rows), (colour, style) in zip(
+for (sizes, rows), (color, style) in zip(
     results.groupby(results["param_pbpregressor__hidden_layer_sizes"].astype(str), sort=False),
     styles,
     strict=True,
@@ -84,7 +84,7 @@ for (sizes, rows), (colour, style) in zip(
         rows["param_pbpregressor__n_epochs"],
         rows["mean_test_log_likelihood"],
         style,
-        color=colour,
+        color=color,
         label=f"hidden layers {sizes}",
     )
 ax.set(xscale="log", xlabel="epochs", ylabel="held-out log-likelihood (nats per row)")

@@ -59,7 +59,7 @@ labels = [
 ]
 for ax, column, label in zip(axes, table.T[1:4], labels, strict=True):
     ax.plot(EPOCHS, column, "o-", color="#0072B2")
-    ax.axvline(40, color="grey", linewidth=0.8, linestyle="--")
+    ax.axvline(40, color="gray", linewidth=0.8, linestyle="--")
     ax.set(xscale="log", xlabel="epochs", title=label)
     ax.set_xticks(EPOCHS, [str(n) for n in EPOCHS])
     ax.minorticks_off()

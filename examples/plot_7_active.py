@@ -47,7 +47,7 @@ epistemic_std = learner.estimator_.predict_distribution(grid).epistemic_std.resh
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained", sharey=True)
 for ax, (title, batch) in zip(axes, batches.items(), strict=True):
     levels = ax.contourf(axis, axis, epistemic_std, 12, cmap="Blues")
-    ax.plot(*X.T, ".", color="grey", markersize=2, label="candidates")
+    ax.plot(*X.T, ".", color="gray", markersize=2, label="candidates")
     ax.plot(*X[:12].T, "x", color="black", label="measured")
     ax.plot(*X[batch].T, "o", color="#D55E00", markeredgecolor="white", label="to measure next")
     ax.set(title=title, xlabel="ingredient 1", aspect="equal")
@@ -91,12 +91,12 @@ for strategy, rmse in runs.items():
 # of the default strategy are not: :doc:`/guide/active` has the figures.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for (strategy, rmse), style, colour in zip(
-    runs.items(), ["s--", "D:", "o-"], ["grey", "#D55E00", "#0072B2"], strict=True
+for (strategy, rmse), style, color in zip(
+    runs.items(), ["s--", "D:", "o-"], ["gray", "#D55E00", "#0072B2"], strict=True
 ):
     error = rmse.std(axis=0, ddof=1) / np.sqrt(len(rmse))
     ax.errorbar(
-        12 + 4 * np.arange(7), rmse.mean(axis=0), error, fmt=style, color=colour, label=strategy
+        12 + 4 * np.arange(7), rmse.mean(axis=0), error, fmt=style, color=color, label=strategy
     )
 ax.set(xlabel="measurements", ylabel="RMSE over all recipes", ylim=(0, None))
 ax.legend(title="strategy", frameon=False)

@@ -48,7 +48,7 @@ for ax, values, name in zip(
 ):
     ax.plot(line, values, color="#D55E00", linestyle="--", linewidth=2, label="the ensemble")
     ax.set(xlabel="x", ylabel=f"{name} of y")
-    ax.axvspan(x.min(), x.max(), color="grey", alpha=0.12, linewidth=0, label="data")
+    ax.axvspan(x.min(), x.max(), color="gray", alpha=0.12, linewidth=0, label="data")
     ax.legend(frameon=False)
 
 # %%

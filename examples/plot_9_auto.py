@@ -34,15 +34,15 @@ for name, (X_train, _, y_train, _) in parts.items():
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
 for ax, (name, (_, chosen)) in zip(axes, models.items(), strict=True):
-    plot.candidate_curves(chosen.choice_, ax=ax)
+    plot.candidate_curves(chosen, ax=ax)
     ax.set_title(name)
 
 # %%
-# ``choice_`` has the best candidate, ``calibration_`` the factor of its variances and what a noise
-# network gains, per row.
+# ``groups_`` has the stacked candidates, ``calibration_`` the variance scaling factor and the
+# gain of the noise network in log-likelihood per sample.
 
 for name, (_, chosen) in models.items():
-    print(f"{name}: {chosen.choice_}")
+    print(f"{name}: {[group.candidate for group in chosen.groups_]}")
     found = chosen.calibration_
     print(f"  variances times {found.factor:.2f}; noise network {found.gain:+.3f} nats per row")
 

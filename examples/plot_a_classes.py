@@ -29,18 +29,18 @@ model = PBPClassifier(random_state=0).fit(X, y)
 across, up = np.meshgrid(np.linspace(8.0, 18.0, 70), np.linspace(-5.0, 12.0, 70))
 predicted = model.predict_distribution(np.column_stack([across.ravel(), up.ravel()]))
 
-colours = ["#0072B2", "#D55E00", "#009E73"]
+colors = ["#0072B2", "#D55E00", "#009E73"]
 fig, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharey=True)
 best = predicted.proba.argmax(axis=1).reshape(across.shape)
-axes[0].pcolormesh(across, up, best, cmap=ListedColormap(colours), alpha=0.3, linewidth=0)
+axes[0].pcolormesh(across, up, best, cmap=ListedColormap(colors), alpha=0.3, linewidth=0)
 axes[0].set(title="the most probable grower", ylabel="malic acid")
 for ax, name in zip(axes[1:], ["entropy_noise", "entropy_model"], strict=True):
     nats = getattr(predicted, name).reshape(across.shape)
     shades = ax.pcolormesh(across, up, nats, cmap="Greys", vmin=0.0, vmax=1.0)
     ax.set_title(name)
 for ax in axes:
-    for grower, colour in enumerate(colours):
-        ax.scatter(*X[y == grower].T, s=14, color=colour, edgecolor="white", linewidth=0.5)
+    for grower, color in enumerate(colors):
+        ax.scatter(*X[y == grower].T, s=14, color=color, edgecolor="white", linewidth=0.5)
     ax.set_xlabel("alcohol")
 fig.colorbar(shades, ax=axes, label="nats")
 

@@ -65,5 +65,5 @@ plt.show()
 
 # %%
 # It misses s5 most, which is related to triglycerides. :doc:`/guide/uncertain-inputs` compares the
-# width of such bands with drawn inputs, and says when marginalising is better than filling in the
+# width of such bands with drawn inputs, and says when marginalizing is better than filling in the
 # mean.

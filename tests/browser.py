@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import io
 import json
 import os
@@ -76,6 +75,8 @@ class Browser:
     """
 
     def __init__(self, profile: Path) -> None:
+        import fcntl  # here: Windows has no such module, and tests import this one
+
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
 

@@ -97,9 +97,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 # ---- Marks
 
+# The laboratory and the measurements of the docs: a change of the product seldom breaks them.
+LABORATORY = ("tests/lab/", "tests/guide/", "tests/test_benchmarks", "lab/src/")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the docstring examples that wait for a sampler to be compiled."""
+    """Mark the tests of these folders, so that `make test` can leave them out."""
     for item in items:
-        if item.nodeid.startswith("lab/src/probprop_lab/baselines/hmc"):
-            item.add_marker(pytest.mark.slow)
+        if item.nodeid.startswith(LABORATORY):
+            item.add_marker(pytest.mark.lab)

@@ -27,7 +27,9 @@ def small(**parameters: Any) -> PBPRegressorCV:
 
 
 def small_classifier(**parameters: Any) -> PBPClassifierCV:
-    return PBPClassifierCV(**small(**parameters).get_params())
+    shared = small(**parameters).get_params()
+    del shared["support"]
+    return PBPClassifierCV(**shared)
 
 
 def fit_small(kind: str, **parameters: Any) -> Any:

@@ -17,14 +17,14 @@ from probprop import (
     PBPRegressor,
     PBPRegressorCV,
 )
-from probprop.inference.history import UpdateWarning
+from probprop.inference.training import UpdateWarning
 from probprop.table import TableModel, fit_table_model
 
 N_TRAIN = 300
 CITIES = ["Ulm", "Bonn <b>&amp;</b>", '"Köln", am Rhein', "Bern"]
 SMALL: dict[str, Any] = {"hidden_layer_sizes": (12,), "n_epochs": 8, "random_state": 0}
 GAPS: dict[str, Any] = {**SMALL, "missing": "marginalize"}
-CANDIDATE = {"hidden": (12,), "evidence_cap": 10.0}
+CANDIDATE = {"hidden_layer_sizes": (12,), "evidence_cap": 10.0}
 
 
 @cache
@@ -52,6 +52,10 @@ def table() -> pd.DataFrame:
             "fast": np.where(worth > 250.0, "yes", "no"),
             # Of a logarithm so uncertain the moments of the target are capped.
             "lottery": price * np.exp(6.0 * np.random.RandomState(4).standard_normal(n)),
+            # Two modes, and no target below 0.
+            "bids": np.maximum(
+                worth * np.where(np.random.RandomState(5).rand(n) < 0.5, 0.1, 1.5), 40.0
+            ),
             "grade": np.where(worth > 320.0, "high", np.where(worth > 180.0, "middle", "low")),
         }
     )
@@ -106,6 +110,11 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
         "lottery",
         _cv(PBPRegressorCV, n_bins=None, power=0.0).set_params(dtype="float64"),
     ),
+    "cv, learned shape": (
+        "bids",
+        _cv(PBPRegressorCV, n_bins=None).set_params(support=(40.0, None), dtype="float64"),
+    ),
+    "cv, learned shape, root": ("bids", _cv(PBPRegressorCV, n_bins=None, power=0.5)),
     "two classes": ("fast", PBPClassifier(**GAPS)),
     "three classes": ("grade", PBPClassifier(**GAPS)),
     "ensemble of classes": ("grade", PBPEnsemble(PBPClassifier(**GAPS), 3, random_state=0)),

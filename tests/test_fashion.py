@@ -1,4 +1,4 @@
-"""`make fashion` on small made pictures: the IDX files, the other kinds, the figures."""
+"""`benchmarks.fashion` on small made pictures: the IDX files, the other kinds, the figures."""
 
 from __future__ import annotations
 

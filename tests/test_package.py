@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -40,7 +41,7 @@ def test_the_stub_of_a_compiled_module_is_current(folder: str, name: str) -> Non
     generator = StubGen(module)
     generator.put(module)
     path = ROOT / folder / Path(*name.split(".")).with_suffix(".pyi")
-    assert generator.get() == path.read_text(), "run `make stub`"
+    assert generator.get() == path.read_text(), "run `make generated`"
 
 
 @pytest.mark.process
@@ -49,7 +50,8 @@ def test_the_wheels_hold_one_package_each(tmp_path: Path) -> None:
     pytest.importorskip("scikit_build_core", reason="needs the extra 'test'")
     code = (
         "import sys; from scikit_build_core.build import build_wheel\n"
-        "build_wheel(sys.argv[1], {'wheel.cmake': 'false', 'build-dir': sys.argv[1] + '/build'})"
+        "build_wheel(sys.argv[1], {'wheel.cmake': 'false', 'wheel.py-api': 'py3',\n"
+        "    'build-dir': sys.argv[1] + '/build'})"  # py3: no stable ABI without compiled modules
     )
     for folder, package in ((ROOT, "probprop"), (ROOT / "lab", "probprop_lab")):
         command = [sys.executable, "-c", code, str(tmp_path)]
@@ -67,6 +69,23 @@ def test_the_wheels_hold_one_package_each(tmp_path: Path) -> None:
         built = re.findall(r"DESTINATION (\w+)", (folder / "CMakeLists.txt").read_text())
         assert built == [package]
     assert (ROOT / "LICENSE").read_bytes() == (ROOT / "lab" / "LICENSE").read_bytes()
+
+
+@pytest.mark.process
+def test_the_source_distribution_is_small_and_has_no_results(tmp_path: Path) -> None:
+    pytest.importorskip("scikit_build_core", reason="needs the extra 'test'")
+    code = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    [path] = tmp_path.iterdir()
+    assert path.stat().st_size < 2e6
+    with tarfile.open(path) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    assert {"LICENSE", "cpp/level.cpp", "src/probprop/web/kernel.wasm", "tests/golden.py"} <= {
+        *names
+    }
+    assert not [name for name in names if name.startswith(("docs/results", "lab", "build"))]
 
 
 def test_a_missing_kernel_says_what_to_do() -> None:

@@ -23,21 +23,25 @@ ORDER = (
         "probprop._kernel",
         "probprop._atomic",
         "probprop.io",
-        "probprop.toy",
         "probprop.web",
     ),
-    tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs")),
+    tuple(
+        f"probprop.inference.{m}" for m in ("output_layer", "posterior", "standardize", "inputs")
+    ),
     ("probprop.reference", "probprop.distributions"),
     tuple(f"probprop.inference.{m}" for m in ("likelihoods", "engine", "native", "task", "noise")),
     ("probprop.inference",),  # training, and what is added beside it
-    ("probprop.encoding",),
+    (
+        "probprop.encoding",
+        *(f"probprop.table.{m}" for m in ("names", "cells", "columns", "target", "encoding")),
+    ),
     ("probprop.estimators",),
     ("probprop.table",),
     ("probprop.data", "probprop.facts"),
     ("probprop.files",),
     ("probprop.metrics", "probprop.active", "probprop.plot"),
+    ("probprop.judged",),
     ("probprop.report",),
-    ("probprop.demo",),
     ("probprop.cli", "probprop.__main__"),
     ("probprop.__init__",),  # the front door, which no room goes through
     ("probprop_lab",),
@@ -174,7 +178,7 @@ def test_a_method_save_may_import_upwards() -> None:
 
 def test_a_module_without_a_room_is_found() -> None:
     with pytest.raises(AssertionError, match=r"probprop\.drawer lies in no room"):
-        upward_imports({"probprop.drawer": "import probprop.toy", "probprop.toy": ""})
+        upward_imports({"probprop.drawer": "import probprop._atomic", "probprop._atomic": ""})
 
 
 # ---- Private names
@@ -242,8 +246,8 @@ def test_no_module_touches_a_private_name_of_another(sources: Sources) -> None:
     ],
 )
 def test_a_private_access_is_found(text: str) -> None:
-    (found,) = private_accesses("probprop.demo", {"probprop.demo": text})
-    assert found.startswith("probprop.demo, line ")
+    (found,) = private_accesses("probprop.plot", {"probprop.plot": text})
+    assert found.startswith("probprop.plot, line ")
 
 
 def test_own_private_names_are_left_alone() -> None:
@@ -254,8 +258,8 @@ class Model:
         super()._go(other)
         return self._base, other._go(None), other._replace(a=1), other.__class__
 """
-    made = {"probprop.demo": text, "probprop._types": ""}
-    assert private_accesses("probprop.demo", made) == []
+    made = {"probprop.plot": text, "probprop._types": ""}
+    assert private_accesses("probprop.plot", made) == []
 
 
 # ---- Likelihoods by name
@@ -289,6 +293,6 @@ def test_no_comparison_with_the_name_of_a_likelihood(sources: Sources) -> None:
     ],
 )
 def test_a_comparison_with_a_name_is_found(text: str) -> None:
-    assert len(named_likelihoods("probprop.demo", {"probprop.demo": text})) == 1
+    assert len(named_likelihoods("probprop.plot", {"probprop.plot": text})) == 1
     in_its_room = "probprop.inference.likelihoods"
     assert named_likelihoods(in_its_room, {in_its_room: text}) == []

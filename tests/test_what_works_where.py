@@ -66,7 +66,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((1, 2)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", (1, 2))
     monkeypatch.setattr(scratch, "PILE_BYTES", 2000)
     monkeypatch.chdir(tmp_path)
     frame = rows()
@@ -95,7 +95,11 @@ def network(**changed: Any) -> PBPRegressor:
 
 
 def chosen(kind: Any = PBPRegressorCV, **changed: Any) -> Any:
-    only = [Candidate(hidden=(4,), noise="constant")] if kind is PBPRegressorCV else [Candidate()]
+    only = (
+        [Candidate(hidden_layer_sizes=(4,), noise="constant")]
+        if kind is PBPRegressorCV
+        else [Candidate()]
+    )
     options = {"cv": 2, "candidates": only, "budget": "fast", "random_state": 0}
     return kind(**options | changed)
 
@@ -238,7 +242,7 @@ def in_python(feature: str, at: Python) -> None:
             assert model.kinds == {"a": "number", "kind": "text", "ripe": "boolean", "when": "date"}
         case "texts that mean a missing value":
             model = at.files(network(missing="marginalize"), "a", "odd", na=["unknown"])
-            assert model.categories == {"odd": ["cold", "warm"]}
+            assert model.categories == {"odd": ["cold", "warm", "(missing)"]}
         case "checkpoint":
             first, second = (at.fit(network(), arrays("y"), checkpoint="c") for _ in range(2))
             assert Path("c").exists()
@@ -302,7 +306,7 @@ def in_command(feature: str, at: Command) -> None:
             at.run(f"{FAST} --features a,kind,ripe,when")
         case "texts that mean a missing value":
             at.run(f"{FAST} --features a,odd --na unknown")
-            assert probprop.load("m.pbp").categories == {"odd": ["cold", "warm"]}
+            assert probprop.load("m.pbp").categories == {"odd": ["cold", "warm", "(missing)"]}
         case "checkpoint":
             at.run(f"{FAST} --checkpoint c")
             assert Path("c").exists()
@@ -331,7 +335,7 @@ def in_command(feature: str, at: Command) -> None:
 
 REFUSED = {
     "2": "an iterable of blocks is for one machine",
-    "4": "cv must be an int",
+    "4": 'cv must be "auto" or an int',
     "5": "No such option",
     "6": "takes no known errors|with --error one network is fitted",
     "7": "takes one target|[Ss]everal targets|y must be|y should be a 1d array|one network",

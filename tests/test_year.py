@@ -1,4 +1,4 @@
-"""`make year` on few made songs: the text the loader reads, every step in process, the page."""
+"""`benchmarks.year` on few made songs: the text the loader reads, every step, the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PROBPROP_DATA", str(tmp_path))
     monkeypatch.setenv("PROBPROP_CACHE", str(tmp_path))
     monkeypatch.setattr(year_steps, "N_EPOCHS", 3)
-    monkeypatch.setattr(year_steps, "BUDGET", 2)
+    monkeypatch.setattr(year_steps, "BUDGET", "fast")
     write_text(tmp_path / year_steps.TEXT, N)
     return tmp_path
 

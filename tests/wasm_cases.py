@@ -283,8 +283,9 @@ def of_distributions(seeds: range) -> Iterator[tuple[Case, Answer]]:
         tail = random.chisquare(2, (S, n)) * (random.rand(S, 1) < 0.7) * (seed % 2)
         stacks = {"mean": mean, "epistemic_std": epistemic_std, "aleatoric_std": aleatoric_std}
         given = {name: as_json(a) for name, a in (stacks | {"tail": tail}).items()}
-        members = {"n_members": int(S), **given}
-        p = Mixture(mean, epistemic_std, aleatoric_std, tail=tail if tail.any() else None)
+        weights = random.dirichlet(np.ones(S)) if seed % 4 < 2 else np.full(S, 1.0 / S)
+        members = {"weights": as_json(weights), **given}
+        p = Mixture(mean, epistemic_std, aleatoric_std, weights, tail if tail.any() else None)
         y = p.mean + p.std * random.standard_normal((4, 1)) * [[1.0], [1.0], [3.0], [30.0]]
         coverage = [0.5, 0.95, 0.9999][seed % 3]
         lower, upper = p.interval(coverage)

@@ -32,7 +32,7 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import output_moments
-from probprop.inference.standardize import fit_standardizer, leaving_features
+from probprop.inference.standardize import fit_standardizer, leaving_features, measure
 from probprop_lab.experiments.harness.benchmark import load_split
 from probprop_lab.results import read_rows
 
@@ -194,7 +194,7 @@ def _trained(
     found = []
     for k, (train, test) in enumerate(folds):
         rows, rng = Inputs(np.ascontiguousarray(A[train])), RandomState(1_000 * split + k)
-        scales = leaving_features(fit_standardizer(A[train], y[train, np.newaxis]))
+        scales = leaving_features(A.shape[1], measure(y[train, np.newaxis]))
         before = training.start(plan, rows, y[train], rng, scales, near_draw=near_draw)
         run, checks = training.begin(plan, before, rows, y[train], rng), []
         for n_epochs in np.diff(EPOCHS, prepend=0).tolist():

@@ -96,7 +96,7 @@ def ordered(dataset: str, split: int, order: str) -> Figures:
 
 def chosen(dataset: str, split: int, way: str) -> Figures:
     """Choose settings on one machine, or on a cluster with so many rows of a sample."""
-    from probprop.data import cross_validation, fit
+    from probprop.data import fit, fitting
 
     X, y, X_test, y_test = load_split(dataset, split)
     network, sample = PBPRegressorCV(budget="fast", random_state=split), WAYS[way]
@@ -104,18 +104,17 @@ def chosen(dataset: str, split: int, way: str) -> Figures:
     if sample is None:
         model: Any = network.fit(X, y)
     else:
-        kept, cross_validation.SAMPLE = cross_validation.SAMPLE, sample
+        kept, fitting.SAMPLE = fitting.SAMPLE, sample
         try:
             with cluster(processes=True) as client:
                 parts = _dask(X, y, _N_SHARDS)
                 model = fit(network, parts, client=client, n_shards=_N_SHARDS)
         finally:
-            cross_validation.SAMPLE = kept
+            fitting.SAMPLE = kept
     return {
         **_judge(model, X_test, y_test),
         "seconds": _processor_seconds() - before,
-        "chosen": repr(model.choice_),
-        "ended": model.choice_.ended,
+        "chosen": repr(model.best_params_),
     }
 
 

@@ -20,7 +20,7 @@ from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import PBPRegressor, metrics
 from probprop._types import FloatArray
-from probprop.toy import toy_cubic
+from probprop_lab.datasets import toy_cubic
 from probprop_lab.results import read_rows
 
 WHERE = {0.0: "amid the data", 4.0: "just outside", 6.0: "far outside"}

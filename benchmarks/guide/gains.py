@@ -8,14 +8,17 @@ the rules were made apart from those that were not, and the best of the others b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks.guide.pages import Figures, parser_of, write_pages
+from benchmarks.guide.pages import FOLDER, Figures, parser_of, write_pages
 from benchmarks.markdown import table
-from benchmarks.paired import difference, mean
+from benchmarks.paired import difference, mean, verdict
 from probprop_lab.results import read_rows
 
+README = Path(__file__).resolve().parents[2] / "README.md"
+IN_README = {"PBPRegressorCV": "probprop", "CatBoost constant": "CatBoost", "LightGBM": "LightGBM"}
 REGRESSOR, CLASSIFIER = "PBPRegressorCV", "PBPClassifierCV"
 LARGE = {
     "kin8nm": ("kin8nm", 4),
@@ -44,7 +47,10 @@ def main() -> None:
     folder = parser_of("gains", __doc__).parse_args().results
     names = ("auto", "field", "classification")
     auto, field, classes = (read_rows(folder / f"{name}.jsonl") for name in names)
-    write_pages(folder, pages(auto, field, classes))
+    found = pages(auto, field, classes)
+    write_pages(folder, found)
+    if folder == FOLDER:
+        README.write_text(with_table(README.read_text(), found["gains_readme"]))
 
 
 def pages(
@@ -56,6 +62,7 @@ def pages(
         "gains_large": large(field),
         "gains_field": lead(field),
         "gains_classes": of_classes(classes),
+        "gains_readme": beside_trees(field),
     }
 
 
@@ -114,6 +121,34 @@ def lead(rows: Sequence[Figures]) -> str:
     return table(header, lines, texts=(0, 3)) + "\n"
 
 
+def beside_trees(rows: Sequence[Figures]) -> str:
+    """Return a line per set: log-likelihood and RMSE beside boosted trees, with errors.
+
+    The best is bold if it is ahead of each other method by more than two standard errors.
+    """
+    lines = []
+    for name, (title, decimals) in sorted((SMALL | LARGE).items(), key=lambda kv: kv[1][0].lower()):
+        own = [r for r in rows if (r["dataset"], r["method"]) == (name, REGRESSOR)]
+        line = [title, f"{own[0]['n_train']:,}", str(len(own))]
+        for measure, sign, digits in (("log_likelihood", 1, 2), ("rmse", -1, decimals)):
+            values = by_method(rows, name, measure)
+            for method in IN_README:
+                others = [values[other] for other in IN_README if other != method]
+                best = all(verdict(*shared(values[method], other)) == sign for other in others)
+                cell = _with_error(list(values[method].values()), digits)
+                line.append(f"**{cell}**" if best else cell)
+        lines.append(line)
+    first, *names = IN_README.values()
+    header = ["", "samples", "splits", f"log-likelihood: {first}", *names, f"RMSE: {first}", *names]
+    return table(header, lines) + "\n"
+
+
+def with_table(text: str, found: str) -> str:
+    """Return the README with the table between its two comments replaced."""
+    head, mark, rest = text.partition("<!-- gains -->\n")
+    return head + mark + found + rest[rest.index("<!-- end -->") :]
+
+
 def of_classes(rows: Sequence[Figures]) -> str:
     """Return a line per set: splits not in view beside MLPClassifier, and who is ahead."""
     lines = []
@@ -164,6 +199,11 @@ def shared(a: Splits, b: Splits) -> tuple[list[float], list[float]]:
     """
     both = sorted(a.keys() & b.keys())
     return [a[split] for split in both], [b[split] for split in both]
+
+
+def _with_error(values: Sequence[float], decimals: int) -> str:
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    return f"{mean(values, decimals)} ± {error:.{decimals}f}"
 
 
 def _percent(shares: Iterable[float]) -> str:

@@ -98,8 +98,8 @@ def judged(model: PBPRegressorCV, X_test: Array, y_test: Array) -> Figures:
         "rmse": metrics.rmse(y_test, predicted.mean),
         "coverage": float(np.mean((low <= y_test) & (y_test <= high))),
         "networks": len(model.estimators_),
-        "chosen": repr(model.choice_.candidate),
-        "n_epochs": model.choice_.n_epochs,
+        "chosen": repr(model.best_params_),
+        "n_epochs": model.groups_[0].n_epochs,
         "factor": model.calibration_.factor,
         "noise_gain": None if math.isnan(g := model.calibration_.gain) else g,
     }

@@ -71,8 +71,11 @@ def _fitted(X: Array, y: Array) -> PBPRegressorCV:
 
 def _both(model: PBPRegressorCV, X: Array, y: Array) -> Figures:
     """Judge predictions that complete missing values, and those that take them as independent."""
-    A = X if model.encoding_ is None else encode(X, model.encoding_, np.dtype(np.float32))
-    of = [member.predict_distribution(A) for member in model.estimators_]
+    n_folds, of = len(model.estimators_) // len(model.groups_), []
+    for i, group in enumerate(model.groups_):
+        A = X if group.encoding is None else encode(X, group.encoding, np.dtype(np.float32))
+        own = model.estimators_[i * n_folds : (i + 1) * n_folds]
+        of += [member.predict_distribution(A) for member in own]
     members = Moments(
         np.stack([m.mean for m in of]),
         np.stack([m.epistemic_std for m in of]),
@@ -81,7 +84,9 @@ def _both(model: PBPRegressorCV, X: Array, y: Array) -> Figures:
     h = None if (noise := model.calibration_.noise) is None else noise.log_scale(X)
     return {
         "completed": _scores(model.predict_distribution(X), y),
-        "independent": _scores(model.calibration_.mixture(members, X, h), y),
+        "independent": _scores(
+            model.calibration_.mixture(members, X, h, weights=model.weights_), y
+        ),
     }
 
 

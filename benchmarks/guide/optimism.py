@@ -76,12 +76,11 @@ def scores_of(predictive: Any, y: Array) -> FloatArray:
 
 def as_out_of_fold(model: PBPRegressorCV) -> list[PBPRegressorCV]:
     """Return the model with as few networks as predict an out-of-fold sample, in all folds."""
-    n, found = model.n_partitions_, []
-    n_folds = len(model.estimators_) // n
+    n_folds, found = len(model.estimators_) // len(model.groups_), []
     for fold in range(n_folds):
         few = copy(model)
         few.estimators_ = model.estimators_[fold::n_folds]
-        squares = replace(model.calibration_.squares, n_members=n)
+        squares = model.calibration_.squares.out_of_fold
         few.calibration_ = replace(model.calibration_, squares=squares)
         found.append(few)
     return found

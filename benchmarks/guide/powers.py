@@ -16,7 +16,7 @@ from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressorCV
 from probprop._types import Array
-from probprop.estimators.cv.policy import usual_candidates
+from probprop.estimators.cv.policy import default_candidates, policy_of
 from probprop_lab import datasets
 from probprop_lab.experiments.beyond import acquisition_sets
 from probprop_lab.experiments.harness.benchmark import load_split
@@ -75,11 +75,12 @@ def measure(dataset: str, split: int) -> Figures:
     data = rows_to_fit_and_test(dataset, split)
     chosen = PBPRegressorCV(budget=_BUDGET, random_state=split)
     found = _judged(chosen, *data)
-    tried = any(curve.candidate.power is not None for curve in chosen.choice_.curves)
+    tried = chosen.best_params_["power"] is not None
     g = chosen.calibration_.transformation
     without = found
     if tried:
-        usual = usual_candidates(_BUDGET, len(data[0]))
+        line = policy_of(len(data[0]), classification=False)
+        usual = default_candidates(_BUDGET, line)
         plain = PBPRegressorCV(candidates=usual, budget=_BUDGET, random_state=split)
         without = _judged(plain, *data)
     return {

@@ -1,8 +1,8 @@
 """Streams of Friedman's function and of Boston: ``python -m benchmarks.guide.streams``.
 
 ``docs/results/streams_passes.md`` has streams beside fits, ``streams_first.md`` what the first
-batch does, ``streams_order.md`` what the order of the rows does, ``streams_once.md`` networks of
-one to three layers that see every row of Boston once.
+batch does, ``streams_order.md`` what the order of the rows does, ``streams_drift.md`` what drift
+does, ``streams_once.md`` networks of one to three layers that see every row of Boston once.
 """
 
 from __future__ import annotations
@@ -165,6 +165,57 @@ def load_all(name: str) -> Rows:
     return Rows(found.X, found.y)
 
 
+# ---- A relation that changes
+
+_N_DRIFT, _BATCH, _WINDOW = 50_000, 500, 5_000
+
+
+def drifting(seed: int, how: str) -> Rows:
+    """Return samples of Friedman's function whose first two features slowly change places.
+
+    They do so gradually over the stream, or at once in its middle.
+    """
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(_N_DRIFT, 10))
+    share = np.linspace(0.0, 1.0, _N_DRIFT)
+    if how == "sudden":
+        share = (share > 0.5).astype(float)
+    a = (1.0 - share) * X[:, 0] + share * X[:, 2]
+    b = (1.0 - share) * X[:, 1] + share * X[:, 3]
+    linear = 20.0 * (X[:, 4] - 0.5) ** 2 + 10.0 * X[:, 5] + 5.0 * X[:, 6]
+    return Rows(X, 10.0 * np.sin(np.pi * a * b) + linear + rng.standard_normal(_N_DRIFT))
+
+
+DRIFT: dict[str, dict[str, Any] | None] = {
+    "`partial_fit`": {},
+    "`partial_fit`, `evidence_cap=3`": {"evidence_cap": 3},
+    "`partial_fit`, `evidence_cap=1`": {"evidence_cap": 1},
+    f"`fit` on the last {_WINDOW:,} samples, every {_WINDOW // 2:,}": None,
+}
+
+
+def log_likelihood_ahead(rows: Rows, params: dict[str, Any] | None, seed: int) -> float:
+    """Return the mean log-likelihood of each batch before it is learned, in the second half."""
+    model, found = PBPRegressor(random_state=seed, **(params or {})), []
+    for start in range(0, _N_DRIFT, _BATCH):
+        batch = slice(start, start + _BATCH)
+        if start >= _N_DRIFT // 2:
+            predicted = model.predict_distribution(rows.X[batch])
+            found.append(predicted.logpdf(rows.y[batch]))
+        if params is not None:
+            model.partial_fit(rows.X[batch], rows.y[batch])
+        elif start % (_WINDOW // 2) == 0:
+            recent = slice(max(0, start + _BATCH - _WINDOW), start + _BATCH)
+            model.fit(rows.X[recent], rows.y[recent])
+    return float(np.mean(found))
+
+
+def drift_page(drift: dict[str, dict[str, list[float]]]) -> dict[str, str]:
+    """Return the table of relations that change."""
+    rows = [[title, *(mean(runs, 2) for runs in by.values())] for title, by in drift.items()]
+    return {"streams_drift": table(["", "gradual drift", "sudden drift"], rows) + "\n"}
+
+
 def judge(case: Case, seed: int) -> Figures:
     """Learn the rows of a seed as a case says, and judge on new ones."""
     rows, test = made(seed)
@@ -202,8 +253,19 @@ def main() -> None:
                 say(f"once: {title}")
                 seeds = range(arguments.many)
                 once[title] = [[error_of_once(case, k, n) for k in seeds] for n in LAYERS]
-    written = {"tables": found, "once": once}
-    write(arguments.results, "streams", written, pages(found) | once_page(once))
+        drift: dict[str, dict[str, list[float]]] = {}
+        for title, params in DRIFT.items():
+            say(f"drift: {title}")
+            drift[title] = {
+                how: [
+                    log_likelihood_ahead(drifting(seed, how), params, seed)
+                    for seed in range(arguments.seeds)
+                ]
+                for how in ("gradual", "sudden")
+            }
+    written = {"tables": found, "once": once, "drift": drift}
+    tables = pages(found) | once_page(once) | drift_page(drift)
+    write(arguments.results, "streams", written, tables)
 
 
 def pages(found: dict[str, dict[str, list[Figures]]]) -> dict[str, str]:

@@ -1,5 +1,5 @@
 "use strict";
-// Frames with the page that learns: as high as it says, in the colours of the page around them.
+// Frames with the page that learns: as high as it says, in the colors of the page around them.
 document.addEventListener("DOMContentLoaded", () => {
   const frames = [...document.querySelectorAll("iframe.play")];
   if (frames.length === 0) return;

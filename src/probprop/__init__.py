@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from probprop.distributions.functions import SampledNetwork, Sensitivity
     from probprop.distributions.mixture import Mixture
     from probprop.distributions.power import BoxCox, TransformedMixture
+    from probprop.distributions.recalibrated import Recalibrated
     from probprop.encoding.piecewise import PiecewiseLinearEncoder
     from probprop.estimators.classifier import PBPClassifier
     from probprop.estimators.cv.calibration import Calibration, ClassCalibration
     from probprop.estimators.cv.classifier import PBPClassifierCV
     from probprop.estimators.cv.policy import Candidate
     from probprop.estimators.cv.regressor import PBPRegressorCV, SampledFunction
-    from probprop.estimators.cv.search import CandidateCurve, CVChoice
+    from probprop.estimators.cv.search import Trial
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
     from probprop.files import load
     from probprop.inference.posterior import Epoch, Posterior
     from probprop.inference.standardize import Standardizer
     from probprop.io import ModelFileError
+    from probprop.table.encoding import TableEncoder as TableEncoder
 
 _HOME = {
     "BoxCox": "distributions.power",
-    "CVChoice": "estimators.cv.search",
     "Calibration": "estimators.cv.calibration",
     "Candidate": "estimators.cv.policy",
-    "CandidateCurve": "estimators.cv.search",
     "ClassCalibration": "estimators.cv.calibration",
     "ClassMixture": "distributions.classes",
     "Epoch": "inference.posterior",
@@ -57,7 +57,10 @@ _HOME = {
     "SampledNetwork": "distributions.functions",
     "Sensitivity": "distributions.functions",
     "Standardizer": "inference.standardize",
+    "TableEncoder": "table",
     "TransformedMixture": "distributions.power",
+    "Recalibrated": "distributions.recalibrated",
+    "Trial": "estimators.cv.search",
     "__version__": "_version",
     "fit": "data.fitting",
     "load": "files",
@@ -67,10 +70,8 @@ _MODULES = ("active", "data", "metrics", "plot", "report", "table")
 
 __all__ = [
     "BoxCox",
-    "CVChoice",
     "Calibration",
     "Candidate",
-    "CandidateCurve",
     "ClassCalibration",
     "ClassMixture",
     "Epoch",
@@ -83,11 +84,13 @@ __all__ = [
     "PBPRegressorCV",
     "PiecewiseLinearEncoder",
     "Posterior",
+    "Recalibrated",
     "SampledFunction",
     "SampledNetwork",
     "Sensitivity",
     "Standardizer",
     "TransformedMixture",
+    "Trial",
     "__version__",
     "active",
     "data",

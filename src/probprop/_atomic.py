@@ -9,12 +9,19 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from importlib import import_module
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # Windows, which renames no file that is open, nor replaces one
+    fcntl = None  # type: ignore[assignment]
 
 _Path = str | os.PathLike[str]
 
 # Systems that cannot flush a folder, and folders that may be written but not read.
 _CANNOT = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM, errno.EISDIR}
+_HELD = {errno.EACCES, errno.EDEADLK, errno.EAGAIN}  # a byte that another process has locked
 _TEMPORARY = re.compile(r"\.probprop-[0-9a-f]{16}\.tmp")
 
 
@@ -45,9 +52,9 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if os.name != "nt":  # while it is locked: else it could be taken for abandoned
+            if fcntl is not None:  # while it is locked: else it could be taken for abandoned
                 os.replace(temporary, target)
-        if os.name == "nt":  # which renames no file that is open
+        if fcntl is None:
             os.replace(temporary, target)
     except BaseException as error:  # Ctrl-C as well
         with suppress(OSError):
@@ -81,10 +88,12 @@ def updating(path: _Path, waits: Callable[[], None]) -> Iterator[Callable[[], No
     another process has to finish first.
     """
     target = os.path.realpath(path)
-    descriptor = _hold(target, waits)
+    # On Windows, where the file must not be open when it is replaced, a file beside it is locked.
+    locked = target if fcntl is not None else f"{target}.lock"
+    descriptor, before = _hold(target, locked, waits)
 
     def check_unchanged() -> None:
-        if not _is_at(descriptor, target):
+        if not _is_at(before, target):
             raise ValueError(
                 f"{os.fspath(path)} was replaced by another process during this update, which "
                 "changed nothing: run it again"
@@ -94,31 +103,36 @@ def updating(path: _Path, waits: Callable[[], None]) -> Iterator[Callable[[], No
         yield check_unchanged
     finally:
         os.close(descriptor)  # gives up the lock, as the end of a killed process does
+        if locked != target:
+            with suppress(OSError):  # another process waits for it
+                os.unlink(locked)
 
 
-def _hold(target: str, waits: Callable[[], None]) -> int:
-    """Open and lock the file that is at `target`; return its descriptor."""
+def _hold(target: str, locked: str, waits: Callable[[], None]) -> tuple[int, os.stat_result]:
+    """Lock the file `locked`; return its descriptor, and which file is at `target`."""
     waited = False
     while True:
-        descriptor = os.open(target, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        before = os.stat(target)
+        flags = os.O_RDONLY if locked == target else os.O_RDWR | os.O_CREAT
+        descriptor = os.open(locked, flags | getattr(os, "O_NONBLOCK", 0))
         try:
             if not _lock(descriptor, wait=False):
                 if not waited:
                     waits()
                 waited = True
                 _lock(descriptor, wait=True)
-            if _is_at(descriptor, target):
-                return descriptor
+            if _is_at(os.fstat(descriptor), locked) and _is_at(before, target):
+                return descriptor, before
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)  # the one we waited for has put a new file there
 
 
-def _is_at(descriptor: int, target: str) -> bool:
-    """Whether an open file is still the one that its path leads to."""
+def _is_at(file: os.stat_result, path: str) -> bool:
+    """Whether a file is still the one that a path leads to."""
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(target))
+        return os.path.samestat(file, os.stat(path))
     except FileNotFoundError:
         return False
 
@@ -126,12 +140,11 @@ def _is_at(descriptor: int, target: str) -> bool:
 def _lock(descriptor: int, *, wait: bool) -> bool:
     """Lock an open file; False where another process holds it.
 
-    Where the system has no locks this is True; `updating` still notices a file that was replaced.
+    Where the file system has no locks this is True; `updating` still notices a file that was
+    replaced.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows, which does not replace a file that is open
-        return True
+    if fcntl is None:
+        return _lock_byte(descriptor, wait=wait)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:  # else a file system without locks
@@ -139,12 +152,27 @@ def _lock(descriptor: int, *, wait: bool) -> bool:
     return True
 
 
+def _lock_byte(descriptor: int, *, wait: bool) -> bool:
+    """Lock the first byte of an open file, as Windows does; False if another process holds it."""
+    msvcrt: Any = import_module("msvcrt")
+    while True:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno not in _HELD:
+                return True
+            if not wait:
+                return False  # LK_LOCK, which waits, gives up after ten seconds: try again
+        else:
+            return True
+
+
 def _new_file(temporary: str, mode: int) -> IO[bytes]:
     """Create a file and lock it while it is written: one without a lock is abandoned."""
     while True:
         file = open(temporary, "xb", opener=lambda p, flags: os.open(p, flags, mode))  # noqa: SIM115
         _lock(file.fileno(), wait=True)
-        if _is_at(file.fileno(), temporary):
+        if _is_at(os.fstat(file.fileno()), temporary):
             return file
         file.close()  # taken for abandoned between the two lines above
 
@@ -162,9 +190,7 @@ def _give_to_owner_of(old: os.stat_result, temporary: str) -> None:
 
 def _remove_abandoned(folder: str) -> None:
     """Remove the temporary files of processes that were killed while they wrote."""
-    try:
-        import fcntl
-    except ImportError:  # without locks nothing tells them from those being written
+    if fcntl is None:  # they cannot be told from those that are about to be renamed
         return
     with suppress(OSError):
         for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):

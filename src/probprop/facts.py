@@ -16,7 +16,6 @@ from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.missing import N_NODES
 from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.cv.search import CVChoice
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import (
     classes_of,
@@ -74,8 +73,8 @@ def model_facts(
     if n := len(members(model)):
         one_each = ""
         if is_cross_validated(model):
-            k = cast(Any, model).n_partitions_
-            one_each = ", one for each fold" + (f" of {k:,} partitions" if k > 1 else "")
+            k = len(cast(Any, model).groups_)
+            one_each = ", one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")
         described = f"{n:,} network{'' if n == 1 else 's'}{one_each}; below is the first"
         facts.append(["Ensemble", described])
     if is_cross_validated(model):
@@ -177,19 +176,21 @@ def choice_in_words(model: Any) -> str:
     >>> import numpy as np
     >>> from probprop import PBPRegressorCV
     >>> x = np.linspace(-1.0, 1.0, 40)
-    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x)
-    >>> choice_in_words(model)
-    'features as they are, a layer of 48 units, evidence cap of 10, 80 epochs; best of 2 settings'
+    >>> given = [{"hidden_layer_sizes": ()}, {"hidden_layer_sizes": 8}]
+    >>> model = PBPRegressorCV(candidates=given, budget="fast", random_state=0)
+    >>> choice_in_words(model.fit(x[:, None], x))
+    'features as they are, no hidden layer, no evidence cap, 80 epochs; best of 2 candidates'
     """
-    choice: CVChoice = model.choice_
-    n = len(choice.curves)
-    scores = [max(curve.calibrated, default=-math.inf) for curve in choice.curves]
-    word = "best" if scores[choice.best] == max(scores) else "chosen"  # it costs less
-    of = f"{word} of {n:,} settings" if n > 1 else "the only setting"
-    scale, power = "", choice.candidate.power
+    n, groups, power = len(model.trials_), model.groups_, model.groups_[0].candidate.power
+    each = [f"{group.candidate.in_words}, {epochs_in_words(group.n_epochs)}" for group in groups]
+    of = f"best of {n:,} candidates" if n > 1 else "the only candidate"
+    if len(groups) > 1:
+        each = [f"{text} (weight {g.weight:.2f})" for text, g in zip(each, groups, strict=True)]
+        of = f"stacked from {n:,} candidates"
+    scale = ""
     if power is not None:
         scale = f"; predicts {power_in_words(power)} of the target, since errors grow with it"
-    return f"{choice.in_words}; {of}{scale}"
+    return f"{'; '.join(each)}; {of}{scale}"
 
 
 def power_in_words(power: float) -> str:
@@ -218,9 +219,11 @@ def calibration_in_words(model: Any) -> str:
         g = calibration.transformation
         of = "" if g is None else f" of {power_in_words(g.power)}"
         noise = f"the noise{of} is the same everywhere"
-        if math.isnan(calibration.gain) and model.choice_.candidate.noise == "auto":
-            noise = "too few rows or seconds to learn where the noise is larger"
-    return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"
+        if math.isnan(calibration.gain) and model.groups_[0].candidate.noise == "auto":
+            noise = "too few rows to learn where the noise is larger"
+    shape = calibration.recalibration
+    learned = "" if shape is None else f"; {shape.in_words}"
+    return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}{learned}"
 
 
 def gain_in_words(calibration: Calibration) -> str:

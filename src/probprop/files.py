@@ -15,18 +15,20 @@ from functools import partial
 from importlib import import_module
 from inspect import signature
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 
 from probprop import io
-from probprop._types import Array, FloatArray
+from probprop._types import Array
+from probprop.distributions.recalibrated import SCORES, Recalibration
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.base import Group, policy_of
 from probprop.estimators.cv.calibration import (
     Calibration,
     ClassCalibration,
@@ -39,9 +41,9 @@ from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.policy import Candidate, read_budget, read_candidates
 from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.cv.search import CandidateCurve, CVChoice
+from probprop.estimators.cv.search import Trial
 from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kind
-from probprop.estimators.kind import first_network, members, transformation_of
+from probprop.estimators.kind import column_moments, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_gamma, check_int, check_parameters
 from probprop.facts import model_facts
@@ -67,7 +69,7 @@ def save(model: Any, path: _Path) -> None:
     as None, since all that `partial_fit` and `predict` need is in the posterior.
     """
     try:
-        hint, declared = _known(type(model).__name__)
+        hint, declared = _known(type(model).__name__, getattr(model, "encoder_", None))
         tree, arrays = io.encode(hint, model, declared)
         _decoded(tree, arrays)  # a model that could not be loaded is not saved
         io.write_file(path, MODEL, tree | {"facts": facts_of(model)}, arrays)
@@ -95,18 +97,25 @@ def facts_of(model: Any) -> list[list[str]]:
     return [fact for fact in facts if fact[0] not in ("Feature", "Features", "Version")]
 
 
-def _known(name: Any) -> tuple[Any, dict[Any, Declared]]:
+def _known(name: Any, encoder: Any) -> tuple[Any, dict[Any, Declared]]:
     """Return the type of models, and what is declared; tables only if needed: they need pandas."""
-    if name != "TableModel":
+    if name != "TableModel" and encoder is None:
         return Estimator, _DECLARED
-    from probprop.table import TableModel
+    from probprop.table import TableEncoder, TableModel
+    from probprop.table.encoding import table_encoder
 
-    declared = Declared(check=_check_table, ranges={"baseline": np.isfinite})
-    return Estimator | TableModel, _DECLARED | {TableModel: declared}
+    declared = {
+        TableEncoder: Declared(check=_check_columns, take=_taken_columns, make=table_encoder),
+        TableModel: Declared(check=_check_table, ranges={"baseline": np.isfinite}),
+    }
+    for kind in (PBPRegressorCV, PBPClassifierCV):
+        usual = _DECLARED[kind]
+        declared[kind] = usual._replace(types={**usual.types, "encoder_": TableEncoder | None})
+    return Estimator | TableModel, _DECLARED | declared
 
 
 def _decoded(tree: Any, arrays: dict[str, Array]) -> Any:
-    hint, declared = _known(tree.get("class"))
+    hint, declared = _known(tree.get("class"), tree.get("encoder_"))
     model = io.decode(hint, tree, arrays, declared)
     _check_answers(model if isinstance(model, BaseEstimator) else model.estimator)
     return model
@@ -141,17 +150,18 @@ def _taken_parameters(model: Any) -> dict[str, Any]:
             "only"
         )
     if not isinstance(parameters.get("candidates", ""), str):
-        parameters["candidates"] = list(read_candidates(parameters["candidates"], "good", 0))
+        given = parameters["candidates"]
+        parameters["candidates"] = list(read_candidates(given, "good", policy_of(model, 0)))
     return {k: _plain(value) for k, value in parameters.items()}
 
 
 def _is_splitter(cv: Any) -> bool:
-    """Whether a file can hold how samples are split: an int, or a splitter of scikit-learn.
+    """Whether a file can hold how samples are split: "auto", an int, or scikit-learn's splitter.
 
     Others are refused: a model that came back with other folds would be fitted again with those.
     """
-    if isinstance(cv, int | np.integer):
-        return not isinstance(cv, bool)
+    if isinstance(cv, str | int | np.integer):
+        return cv == "auto" if isinstance(cv, str) else not isinstance(cv, bool)
     name = type(cv).__name__
     return name in _SPLITTERS and type(cv) is _splitter(name)
 
@@ -210,7 +220,7 @@ def _unfitted(kind: Any, parameters: Any) -> Any:
         check_parameters(model)
     if hasattr(model, "candidates"):
         read_budget(model.budget)
-        read_candidates(model.candidates, model.budget, 0)
+        read_candidates(model.candidates, model.budget, policy_of(model, 0))
         if not _is_splitter(model.cv):
             raise ValueError("cv is neither an int nor a splitter")
         if isinstance(model.cv, int):
@@ -260,35 +270,26 @@ def _network(
     mean_sample_weight_: float,
     feature_names_in_: list[str] | None,
 ) -> Any:
-    """Return the fitted network with these attributes, if they fit together."""
+    """Return the fitted network with these attributes."""
     model = _unfitted(kind, parameters)
-    q, s, likelihood, n_outputs = posterior_, standardizer_, likelihood_, likelihood_.n_outputs
-    if q.layer_sizes[-1] != n_outputs:
-        raise ValueError(f"the layers are not those of a {likelihood.task} network")
-    model.likelihood_ = likelihood
-    shape = (n_outputs if likelihood.learns_noise else 1,)
-    if not q.alpha_noise.shape == s.y_mean.shape == shape:
-        raise ValueError("alpha_noise or y_mean does not have a number per target")
-    found = (q.alpha_noise, q.beta_noise, s.y_mean, s.y_scale)
-    fixed = (*likelihood.noise_prior, 0.0, 1.0)
-    if not likelihood.learns_noise and any(a != b for a, b in zip(found, fixed, strict=True)):
+    n_noise = likelihood_.n_outputs if likelihood_.learns_noise else 1
+    n_targets = {np.size(epoch.noise_variance) for epoch in history_}
+    n_targets |= {len(posterior_.alpha_noise), len(standardizer_.y_mean)}
+    if posterior_.layer_sizes[-1] != likelihood_.n_outputs or n_targets != {n_noise}:
+        raise ValueError(f"its parts are not those of one {likelihood_.task} network")
+    q, s = posterior_, standardizer_
+    found, fixed = (q.alpha_noise, q.beta_noise, s.y_mean, s.y_scale), likelihood_.noise_prior
+    if not likelihood_.learns_noise and found != (*fixed, 0.0, 1.0):
         raise ValueError("the noise or the scale of the labels is not that of a classifier")
-    tails = [q.tail, *([] if q.noise_network is None else [q.noise_network.tail])]
-    if not likelihood.learns_tail and any(tail.any() for tail in tails):
+    tails = [q.tail, getattr(q.noise_network, "tail", np.zeros(1))]
+    if not likelihood_.learns_tail and any(tail.any() for tail in tails):
         raise ValueError("tail is not that of Gaussian noise")
-    if len(s.x_mean) != q.layer_sizes[0]:
-        raise ValueError("x_mean does not have a number per input of posterior_")
-    _check_scales("X", s.x_mean, s.x_scale)
-    _check_scales("y", s.y_mean, s.y_scale)
     if not history_ or [e.n_iter for e in history_] != [*range(1, len(history_) + 1)]:
         raise ValueError("history_ does not have every epoch")
-    if any(np.size(e.noise_variance) != shape[0] for e in history_):
-        raise ValueError("noise_variance in history_ does not have a number per target")
-    if not all(math.isfinite(e.mean_log_Z) for e in history_):
-        raise ValueError("mean_log_Z in history_ is not finite")
-    fitted = Fitted(q, s, history_[-1], log_evidence_, n_samples_seen_)
+    model.likelihood_ = likelihood_
+    fitted = Fitted(posterior_, standardizer_, history_[-1], log_evidence_, n_samples_seen_)
     publish(model, fitted, history_, mean_sample_weight_)
-    _give_names(model, len(s.x_mean), feature_names_in_)
+    _give_names(model, len(standardizer_.x_mean), feature_names_in_)
     return model
 
 
@@ -322,24 +323,20 @@ def _check_noise_prior(likelihood: Gaussian) -> None:
     check_gamma("noise_rate", likelihood.noise_rate, 0.0)
 
 
-def _check_probit(likelihood: Probit) -> None:
-    known = likelihood.classes.tolist()
-    if not (known == list(range(len(known))) if likelihood.multilabel else len(known) == 2):
-        raise ValueError("classes are not two, or the columns of a matrix of labels")
-
-
 def _check_standardizer(s: Standardizer) -> None:
     # A column that is constant, or without any value, may have no scale.
     known = np.ones_like(s.x_mean) if s.missing_variance is None else s.missing_variance
     if not (np.isfinite(s.x_scale) | (known == 0.0)).all():
         raise ValueError("x_scale has values that are out of range")
     check_target_scale(s.y_scale)
+    _check_scales(s.x_mean, s.x_scale)
+    _check_scales(s.y_mean, s.y_scale)
 
 
-def _check_scales(name: str, mean: FloatArray, scale: FloatArray) -> None:
+def _check_scales(mean: Array, scale: Array) -> None:
     """Refuse means so far from 0, in units of their scales, that no data could have them."""
     if not (np.abs(mean) <= _FURTHEST * scale).all():
-        raise ValueError(f"the mean and the scale of {name} are none that data have")
+        raise ValueError("the means and the scales are none that data have")
 
 
 # ---- Ensembles and cross-validated estimators
@@ -350,228 +347,143 @@ def _ensemble(
 ) -> Any:
     """Return the fitted ensemble with these members."""
     model = _unfitted(PBPEnsemble, parameters)
-    _check_members(type(member_kind(model)), estimators_)
-    model.estimators_ = estimators_
-    model.likelihood_ = estimators_[0].likelihood_
+    if {type(member) for member in estimators_} != {type(member_kind(model))}:
+        raise ValueError("estimators_ is empty, or has members of another class")
+    model.estimators_, model.likelihood_ = estimators_, estimators_[0].likelihood_
     _give_names(model, estimators_[0].n_features_in_, feature_names_in_)
     return model
-
-
-def _check_members(kind: type[Network], found: list[Any]) -> None:
-    """Refuse members of another class, or with features or targets of their own."""
-    if not found:
-        raise ValueError("estimators_ is empty")
-    if any(type(member) is not kind for member in found):
-        raise ValueError(f"estimators_ has a member that is not a {kind.__name__}")
-    first = found[0]
-    for member in found:  # only the ensemble keeps the names
-        if member.n_features_in_ != first.n_features_in_ or hasattr(member, "feature_names_in_"):
-            raise ValueError("the members do not have the same features")
-        own, usual = member.likelihood_, first.likelihood_
-        if (type(own), own.n_outputs) != (type(usual), usual.n_outputs):
-            raise ValueError("the members do not have the same outputs")
-        if kind is PBPClassifier and (
-            own.multilabel != usual.multilabel
-            or _taken_labels(own.classes) != _taken_labels(usual.classes)
-        ):
-            raise ValueError("the members do not have the same classes")
 
 
 def _cross_validated(
     kind: Any,
     parameters: Any,
     estimators_: list[Any],
-    choice_: CVChoice,
+    groups_: list[Group],
+    trials_: list[Trial],
     calibration_: Any,
     bounds_: InputBounds,
-    encoding_: PiecewiseLinear | None,
     joint_: Joint | None,
-    n_partitions_: int,
     n_samples_seen_: int,
     feature_names_in_: list[str] | None,
+    encoder_: Any = None,
 ) -> Any:
-    """Return the fitted cross-validated estimator with these attributes, if they fit together."""
+    """Return the fitted cross-validated estimator with these attributes."""
     model = _unfitted(kind, parameters)
-    _check_candidate(choice_, encoding_, estimators_)
-    first = estimators_[0]
-    n_features = first.n_features_in_ if encoding_ is None else len(encoding_.center)
-    model.estimators_, model.choice_, model.calibration_ = estimators_, choice_, calibration_
-    model.bounds_, model.encoding_, model.joint_ = bounds_, encoding_, joint_
-    model.n_partitions_, model.n_samples_seen_ = n_partitions_, n_samples_seen_
-    model.likelihood_ = first.likelihood_
-    _give_names(model, n_features, feature_names_in_)
-    if len(estimators_) % n_partitions_:
-        raise ValueError("the partitions do not have as many members each")
-    if encoding_ is not None:
-        _check_scales("X", encoding_.center, encoding_.scale)
+    if not groups_ or not estimators_ or len(estimators_) % len(groups_):
+        raise ValueError("groups_ do not have as many members each")
+    if abs(sum(group.weight for group in groups_) - 1.0) > 1e-6:
+        raise ValueError("the weights of groups_ do not sum to 1")
+    model.estimators_, model.groups_, model.trials_ = estimators_, groups_, trials_
+    model.bounds_, model.calibration_, model.joint_ = bounds_, calibration_, joint_
+    model.n_samples_seen_, model.likelihood_ = n_samples_seen_, estimators_[0].likelihood_
+    model.encoder_ = encoder_
     if (joint_ is None) != (model.missing == "error"):
         raise ValueError("the joint distribution of the features does not fit `missing`")
-    g, candidate, noise = transformation_of(model), choice_.candidate, {"auto"}
-    if candidate.power != (None if g is None else g.power):
-        raise ValueError("the transformation is not that of the candidate that was chosen")
-    per_feature = {"bounds_": bounds_.low}
-    if joint_ is not None:
-        per_feature["joint_"] = joint_.discrete
-    if isinstance(calibration_, Calibration):
-        squares, network = calibration_.squares, calibration_.noise
-        if (squares.n_pooled, squares.n_members) != (n_partitions_, len(estimators_)):
-            raise ValueError("the squares of calibration_ are those of other members")
-        per_feature["calibration_/range"] = calibration_.range.low
-        if network is not None:
-            per_feature["calibration_/noise"] = network.encoding.center
-        noise |= {"constant" if network is None else "input"}
-    if wrong := [k for k, array in per_feature.items() if len(array) != n_features]:
-        raise ValueError(f"{wrong[0]} does not have a number per feature")
-    if candidate.noise not in noise:
-        raise ValueError("the noise is not that of the candidate that was chosen")
+    transformation = transformation_of(model)
+    power = None if transformation is None else transformation.power
+    for group, own in model.members_by_group:
+        candidate, encoding = group.candidate, group.encoding
+        n_inputs = len(bounds_.low) if encoding is None else encoding.n_outputs
+        sizes = (n_inputs, *candidate.layers, model.likelihood_.n_outputs)
+        if (
+            any(member.posterior_.layer_sizes != sizes for member in own)
+            or (encoding is None) != (candidate.n_bins is None)
+            or candidate.power != power
+        ):
+            raise ValueError("its parts are not those of the candidate that was chosen")
+    n_columns = len(bounds_.low)
+    if encoder_ is not None:
+        if len(encoder_.names) != n_columns:
+            raise ValueError("the columns are not those that the estimator was fitted on")
+        n_columns = encoder_.n_features_in_
+    _give_names(model, n_columns, feature_names_in_)
     return model
 
 
-def _check_candidate(choice: CVChoice, state: PiecewiseLinear | None, found: list[Any]) -> None:
-    """Refuse members that the search could not have made."""
-    if not found:
-        raise ValueError("estimators_ is empty")
-    candidate, first = choice.candidate, found[0]
-    if (state is None) != (candidate.n_bins is None):
-        raise ValueError("the encoding is not that of the candidate that was chosen")
-    n_encoded = first.n_features_in_ if state is None else state.n_outputs
-    sizes = (n_encoded, *candidate.layers, first.likelihood_.n_outputs)
-    if any(member.posterior_.layer_sizes != sizes for member in found):
-        raise ValueError("the members are not networks of the candidate that was chosen")
-    _check_members(type(first), found)
-    parameters, usual = first.get_params(), type(first)().get_params()
-    for own in (member.get_params() for member in found):
-        if own["n_epochs"] != choice.n_epochs:
-            raise ValueError("the members have not made the epochs that were chosen")
-        if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "evidence_cap")):
-            raise ValueError("the members do not have the same parameters")
-        if any(own[k] != usual[k] for k in ("noise", "noise_tail") if k in usual):
-            raise ValueError("the members have noise that no member has")
-
-
-def _check_choice(choice: CVChoice) -> None:
-    # On a cluster the networks of all rows may make other epochs than those of the sample.
-    if choice.best >= len(choice.curves):
-        raise ValueError("the best of choice_ is none of its candidates")
-
-
-def _check_curve(curve: CandidateCurve) -> None:
-    numbers = (curve.n_epochs, curve.calibrated, curve.raw, curve.factor)
-    if len({len(each) for each in numbers}) > 1:
-        raise ValueError("a curve of choice_ does not have as many numbers of each kind")
-    if any(one >= other for one, other in pairwise(curve.n_epochs)):
-        raise ValueError("n_epochs of a curve of choice_ do not ascend")
+def _check_trial(trial: Trial) -> None:
+    if len(trial.n_epochs) != len(trial.scores):
+        raise ValueError("a trial of trials_ does not have a score for each rung")
 
 
 def _check_range(box: Range | InputBounds) -> None:
     """Refuse ends that are not in order; a feature without any value has none."""
     ordered = np.isfinite(box.low) & np.isfinite(box.high) & (box.low <= box.high)
     empty = np.isnan(box.low) & np.isnan(box.high)
-    if isinstance(box, Range):
-        empty &= np.isinf(box.scale)
     if not (ordered | empty).all():
         raise ValueError("low and high are not the ends of ranges")
 
 
 def _check_noise(network: NoiseNetwork) -> None:
-    sizes, s, levels = network.posterior.layer_sizes, network.standardizer, network.levels
-    if (sizes[0], sizes[-1]) != (network.encoding.n_outputs, 1) or sizes[0] != len(s.x_mean):
-        raise ValueError("the layers of the noise network do not fit its encoding")
+    s, levels = network.standardizer, network.levels
     scaled = (s.x_scale >= 1.0 / _FURTHEST).all()  # encoded features are of the size of 1
-    if s.missing_variance is None or not s.leaves_targets or len(s.y_mean) != 1 or not scaled:
-        raise ValueError("the noise network has a standardizer that no model has")
-    if network.posterior.tail.any() or not levels.low <= levels.high:
-        raise ValueError(f"the levels of the noise network are invalid: got {tuple(levels)}")
+    if not scaled or not s.leaves_targets or not levels.low <= levels.high:
+        raise ValueError("the scales or the levels of the noise network are invalid")
 
 
 def _check_encoding(state: PiecewiseLinear) -> None:
-    known = np.isin(state.column, np.arange(len(state.center))).all()
-    if state.column.dtype != np.int64 or not known or (np.diff(state.column) < 0).any():
-        raise ValueError("the encoding has ramps of columns out of order, or of none")
-    if not (state.start < state.end).all():
-        raise ValueError("the encoding has a ramp that does not rise")
+    _check_scales(state.center, state.scale)
+    known = state.column.dtype.kind == "i" and np.isin(state.column, np.arange(len(state.center)))
+    if (
+        not np.all(known)
+        or (np.diff(state.column) < 0).any()
+        or not (state.start < state.end).all()
+    ):
+        raise ValueError("the encoding has ramps of columns out of order, of none, or without rise")
 
 
 def _check_joint(joint: Joint) -> None:
-    encoding, S, n = joint.encoding, joint.covariance, len(joint.encoding.center)
-    if (joint.column.dtype.kind, joint.discrete.dtype.kind) != ("i", "b"):
-        raise ValueError("the dtypes of the joint distribution are none that a model has")
-    lengths = (len(joint.discrete), len(joint.factor))
-    if lengths != (n, n + 1) or not np.isfinite(encoding.scale).all():
-        raise ValueError("the encoding of the scores does not fit the features")
+    n, S = len(joint.encoding.center), joint.covariance
     same = np.diff(joint.column) == 0
     ascend = all((np.diff(a)[same] > 0.0).all() for a in (joint.value, joint.score))
     complete = np.array_equal(np.unique(joint.column), np.arange(n))
     if not complete or not ascend or (np.diff(joint.column) < 0).any():
         raise ValueError("the quantiles of the features are none that a model has")
-    if S is None:
-        return
-    if S.dtype != np.float32 or S.shape != (encoding.n_outputs,) * 2 or not (S == S.T).all():
-        raise ValueError("the covariance of the scores is not a symmetric matrix of float32")
-    try:
-        np.linalg.cholesky(S.astype(np.float64))
-    except np.linalg.LinAlgError as error:
-        raise ValueError("the covariance of the scores is not positive definite") from error
+    if (len(joint.discrete), len(joint.factor)) != (n, n + 1):
+        raise ValueError("the joint distribution does not have a number per feature")
+    if S is not None and (S.shape != (joint.encoding.n_outputs,) * 2 or not (S == S.T).all()):
+        raise ValueError("the covariance of the scores is not a symmetric matrix")
 
 
 # ---- Models of tables
 
 
-def _check_table(model: Any) -> None:
-    """Refuse columns that are not those of the estimator, or that have two roles."""
-    from probprop.table.cells import PARTS
+class _Scores(NamedTuple):
+    """What a fit reports."""
 
-    estimator, encoder, kinds = model.estimator, model.encoder, model.encoder.kinds
-    features, targets, counting = model.features, model.targets, model.counting
-    if getattr(estimator, "multilabel_", False):
-        raise ValueError("the target is a matrix of labels, not a column of a table")
+    measured_on: Literal["out-of-fold", "held-out"]
+    n_samples: int
+    targets: dict[str, dict[str, float | None]]
+
+
+def _taken_columns(encoder: Any) -> dict[str, Any]:
+    return {"encoders": list(encoder.encoders_)}
+
+
+def _check_columns(encoder: Any) -> None:
+    """Refuse two columns, or two levels of a column, of one name."""
+    names = [each.name for each in encoder.encoders_]
+    for each in (names, *(column.levels for column in encoder.encoders_)):
+        if len({*each}) < len(each):
+            raise ValueError("the columns of the table, or their levels, are not different")
+
+
+def _check_table(model: Any) -> None:
+    """Refuse columns that are not those of the estimator, and scores that no fit reports."""
+    estimator, targets = model.estimator, model.targets
     n_targets = getattr(estimator, "n_outputs_", 1)  # a classifier has one target
     if len(targets) != n_targets or isinstance(model.target, str) != (n_targets == 1):
         raise ValueError("target does not have a column for each output")
-    names = [*features, *targets, *counting.names]
+    names = [*model.features, *targets, *model.counting.names]
     if len({*names}) < len(names):
-        raise ValueError("two columns of the table have the same name")
-    if {*features} != kinds.keys():
-        raise ValueError("features are not the columns of the encoder")
-    if counting.error and len(counting.error) != n_targets:
-        raise ValueError("the columns of errors are not one per target")
-    described = {"text": encoder.categories, "date": encoder.parts}
-    for kind, own in described.items():
-        if own.keys() != {*encoder.of(kind)} or not all(own.values()):
-            raise ValueError(f"the columns of kind {kind} are not described")
-    if any(len({*known}) < len(known) for known in encoder.categories.values()):
-        raise ValueError("categories are not different texts")
-    if any(list(own) != [part for part in PARTS if part in own] for own in encoder.parts.values()):
-        raise ValueError("the parts of a date are not those that dates have")
-    if not encoder.orders.keys() <= encoder.parts.keys():
-        raise ValueError("the order of a date is not that of a date")
-    if len(encoder.names) != estimator.n_features_in_:
+        raise ValueError("a column of the table has two roles")
+    if len(model.encoder.names) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the estimator was fitted on")
-    if model.scores is not None:
-        _check_scores(model.scores, targets)
-    if not model.baseline:
-        return
-    if len(model.baseline) != n_targets or is_classifier(estimator):
+    if model.baseline and len(model.baseline) != n_targets:
         raise ValueError("baseline must have a mean and a standard deviation for each target")
-    if any(std < 0.0 for _, std in model.baseline):
-        raise ValueError("baseline has a standard deviation below 0")
-
-
-def _check_scores(scores: dict[str, Any], targets: list[str]) -> None:
-    """Refuse scores that no fit reports."""
-    if scores.keys() != {"measured_on", "n_samples", "targets"}:
-        raise ValueError("scores does not have measured_on, n_samples and targets")
-    if scores["measured_on"] not in ("out-of-fold", "held-out"):
-        raise ValueError("scores/measured_on is neither out-of-fold nor held-out")
-    if not _COUNT(typed(scores["n_samples"], int, "scores/n_samples")):
-        raise ValueError("scores/n_samples is out of range")
-    found = typed(scores["targets"], dict, "scores/targets")
-    if [*found] != targets:
-        raise ValueError("scores/targets does not have the scores of each target")
-    for target, each in found.items():
-        for name, value in typed(each, dict, f"scores of {target}").items():
-            if value is not None and not math.isfinite(typed(value, float, f"score {name}")):
-                raise ValueError(f"the score {name[:50]} of {target[:50]} is not finite")
+    if model.scores is not None:
+        scores = io.decode(_Scores, model.scores, {}, {})
+        if [*scores.targets] != targets:
+            raise ValueError("scores/targets does not have the scores of each target")
 
 
 # ---- A trial: numbers may fit together and still be of no use
@@ -580,15 +492,16 @@ def _check_scores(scores: dict[str, Any], targets: list[str]) -> None:
 def _check_answers(model: Any) -> None:
     """Refuse an estimator that predicts nothing finite, or whose training could not go on.
 
-    A weight of 1e200 is a finite number, and so is a noise of 5e-324, but no prediction follows.
+    Parts that do not fit together fail here. A weight of 1e200 is a finite number, and so is a
+    noise of 5e-324, but no prediction follows.
     """
-    nameless = copy(model)  # the samples have no names, which would be warned of
-    vars(nameless).pop("feature_names_in_", None)
+    nameless = model.on_inputs() if hasattr(model, "on_inputs") else copy(model)
+    vars(nameless).pop("feature_names_in_", None)  # without which the samples would be warned of
     with np.errstate(all="ignore"):
         try:
             predicted = nameless.predict_distribution(_samples(model))
-        except (ValueError, OverflowError, ZeroDivisionError) as error:
-            raise ValueError(f"it has numbers that no prediction follows from: {error}") from error
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"no prediction follows from its parts: {error}") from error
         if is_classifier(model):
             answers = [np.exp(predicted.log_proba)]
         else:
@@ -605,10 +518,7 @@ def _samples(model: Any) -> Array:
 
     If missing values are completed there are also two samples that miss every second feature.
     """
-    state = getattr(model, "encoding_", None)
-    standardizer = first_network(model).standardizer_
-    mean = standardizer.x_mean if state is None else state.mean
-    scale = standardizer.x_scale if state is None else state.scale
+    mean, scale = column_moments(model)
     rows = mean + np.array([[0.0], [1.0], [-1.0]]) * np.where(np.isfinite(scale), scale, 0.0)
     finite: Array = np.where(np.isfinite(rows), rows, mean)
     if getattr(model, "joint_", None) is None:
@@ -619,7 +529,9 @@ def _samples(model: Any) -> Array:
 
 def _check_refinement(network: Any) -> None:
     """Refuse a prior whose next refinement, which `partial_fit` makes, leaves no weights."""
-    refined, _ = ENGINES["native"].refine_prior(network.posterior_)
+    q = network.posterior_
+    groups = None if network.prior == "shared" else np.arange(q.layer_sizes[0], dtype=np.int32)
+    refined, _ = ENGINES["native"].refine_prior(q, groups=groups)
     layers = [*refined.m_w, *refined.v_w, np.array([refined.prior_variance])]
     positive = all((layer > 0.0).all() for layer in refined.v_w)
     if not positive or not all(np.isfinite(layer).all() for layer in layers):
@@ -631,6 +543,7 @@ def _check_refinement(network: Any) -> None:
 _POSITIVE, _NOT_NEGATIVE = above(0.0), within(0.0, float(np.finfo(np.float64).max))
 _SQUARE = within(0.0, 1e100)  # of errors, in units of the variances that were predicted
 _FACTOR = within(1.0, LARGEST_FACTOR)
+_SHARE = within(0.0, 1.0)
 _SCALE = within(float(np.finfo(np.float64).smallest_subnormal), math.inf)
 _LOG = within(-LARGEST_LOG, LARGEST_LOG)
 _RAMP = within(1e-12, 1.0)  # the root mean square of a ramp that is 1 or -1 in one sample or more
@@ -638,8 +551,18 @@ _PRECISION = within(float(np.finfo(np.float64).smallest_subnormal), 1e100)
 
 
 def _estimator(make: Any, **types: Any) -> Declared:
-    counts = {"n_samples_seen_": _COUNT, "n_partitions_": _COUNT, "mean_sample_weight_": _POSITIVE}
+    counts = {"n_samples_seen_": _COUNT, "mean_sample_weight_": _POSITIVE}
     return Declared(counts, types=types, take=partial(_taken, make), make=make)
+
+
+def _check_recalibration(shape: Recalibration) -> None:
+    if shape.scale.shape != (2,) or not shape.low < shape.high:
+        raise ValueError("a recalibration has two scales, and a support with low < high")
+    for index, n in ((shape.cell, len(shape.cells)), (shape.bin, len(SCORES) + 1)):
+        if index.dtype != np.int64 or not ((index >= 0) & (index < n)).all():
+            raise ValueError(
+                "a recalibration counts samples in a cell or bin that it does not have"
+            )
 
 
 _DECLARED: dict[Any, Declared] = {
@@ -651,15 +574,17 @@ _DECLARED: dict[Any, Declared] = {
         partial(_cross_validated, PBPRegressorCV),
         estimators_=list[PBPRegressor],
         calibration_=Calibration,
+        encoder_=Literal[None],
     ),
     PBPClassifierCV: _estimator(
         partial(_cross_validated, PBPClassifierCV),
         estimators_=list[PBPClassifier],
         calibration_=ClassCalibration,
+        encoder_=Literal[None],
     ),
     Gaussian: Declared(check=_check_noise_prior),
     Heavy: Declared(check=_check_noise_prior),
-    Probit: Declared(types={"classes": _Labels}, check=_check_probit),
+    Probit: Declared(types={"classes": _Labels}),
     Multinomial: Declared(types={"classes": _Labels}),
     _Labels: Declared(take=_taken_labels, make=_labels),
     Standardizer: Declared(
@@ -688,12 +613,21 @@ _DECLARED: dict[Any, Declared] = {
         {"column": "q", "value": "q", "score": "q", "discrete": "n", "factor": "m"},
         check=_check_joint,
     ),
-    Candidate: Declared(types={"hidden": tuple[int, ...]}),
-    CandidateCurve: Declared({"n_epochs": _COUNT, "factor": _POSITIVE}, check=_check_curve),
-    CVChoice: Declared({"n_epochs": _COUNT}, check=_check_choice),
-    Squares: Declared({"error": _SQUARE, "between": _SQUARE, "n_rows": _POSITIVE}),
+    Candidate: Declared(types={"hidden_layer_sizes": tuple[int, ...]}),
+    Group: Declared({"n_epochs": _COUNT, "weight": _SHARE}),
+    Trial: Declared({"n_epochs": _COUNT, "weight": _SHARE}, check=_check_trial),
+    Squares: Declared(
+        {"error": _SQUARE, "between": _SQUARE}
+        | dict.fromkeys(("n_rows", "n_pooled", "n_members"), _POSITIVE)
+    ),
     Levels: Declared({"low": _LOG, "high": _LOG, "variance": within(0.0, LARGEST_VARIANCE)}),
     NoiseNetwork: Declared(check=_check_noise, types={"posterior": NoiseWeights}),
+    Recalibration: Declared(
+        dict.fromkeys(("scale", "count", "width", "bandwidth"), _POSITIVE)
+        | {"dof": above(2.0), "low": anything, "high": anything},
+        {"cells": "n k", "center": "k", "scale": "k", "cell": "m", "bin": "m", "count": "m"},
+        check=_check_recalibration,
+    ),
     # NaN if no noise network was tried.
     Calibration: Declared(dict.fromkeys(("gain", "gain_error"), lambda x: not math.isinf(x))),
     ClassCalibration: Declared(

@@ -1,24 +1,19 @@
-"""Acquisition functions: Monte Carlo, finite differences, the box search, and Branin."""
+"""Acquisition functions: quadrature, the best of a pool, and Branin."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.stats import norm, wilcoxon
 
-from finite_differences import assert_gradient, differences
 from probprop import PBPRegressor
 from probprop._types import FloatArray
 from probprop.active.acquisition import (
-    Acquisition,
     Goal,
-    best_in_box,
     best_in_pool,
     expected_improvement,
     thompson,
@@ -45,15 +40,6 @@ def points(n: int, seed: int) -> FloatArray:
 def model() -> PBPRegressor:
     X = points(30, 0)
     return PBPRegressor((20,), random_state=0).fit(X, branin(X))
-
-
-def acquisitions(model: PBPRegressor, goal: Goal) -> list[Acquisition]:
-    best = 20.0 if goal == "minimize" else 150.0
-    return [
-        expected_improvement(model, best=best, goal=goal),
-        upper_confidence_bound(model, kappa=1.5, goal=goal),
-        thompson(model, goal=goal, random_state=0),
-    ]
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -100,17 +86,6 @@ def test_thompson_is_one_function(model: PBPRegressor, goal: Goal) -> None:
     score = thompson(model, goal=goal, random_state=3)
     assert_array_equal(score(X), f(X) if goal == "maximize" else -f(X))
     assert_array_equal(score(X), score(X))
-
-
-@pytest.mark.parametrize("goal", GOALS)
-@pytest.mark.parametrize("which", [0, 1, 2])
-def test_gradients_by_finite_differences(model: PBPRegressor, goal: Goal, which: int) -> None:
-    acquisition = acquisitions(model, goal)[which]
-    X = points(30, 2)
-    scores, dscores_dX = acquisition.gradient(X)
-    assert_allclose(scores, acquisition(X), rtol=1e-12)
-    steps = np.full(2, 1e-6 if which == 2 else 1e-2)  # a sampled network has edges
-    assert_gradient(dscores_dX, differences(acquisition, X, steps), 1e-6)
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -167,95 +142,6 @@ def test_ties_are_broken_by_the_seed(model: PBPRegressor) -> None:
     chosen = [best_in_pool(acquisition, X, random_state=seed) for seed in range(60)]
     assert set(chosen) == set(range(6))
     assert chosen == [best_in_pool(acquisition, X, random_state=seed) for seed in range(60)]
-
-
-# ---- A box.
-
-
-@pytest.mark.parametrize("goal", GOALS)
-@pytest.mark.parametrize("which", [0, 1, 2])
-def test_the_box_search_is_as_good_as_a_fine_grid(
-    model: PBPRegressor, goal: Goal, which: int
-) -> None:
-    acquisition = acquisitions(model, goal)[which]
-    x, score = best_in_box(acquisition, BRANIN_BOX, random_state=0)
-    assert ((BRANIN_BOX[:, 0] <= x) & (x <= BRANIN_BOX[:, 1])).all()
-    assert score == acquisition(x[np.newaxis])[0]
-    axes = [np.linspace(low, high, 151) for low, high in BRANIN_BOX]
-    grid = acquisition(np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2))
-    assert score >= grid.max() - 1e-3 * np.ptp(grid)
-
-
-def test_the_box_search_climbs_to_an_inner_maximum(model: PBPRegressor) -> None:
-    class Hill:
-        """A quadratic with its top at (3, 4): L-BFGS-B ends there, random points do not."""
-
-        top = np.array([3.0, 4.0])
-
-        def __call__(self, X: FloatArray) -> FloatArray:
-            return 1e-9 * (5.0 - ((np.asarray(X) - self.top) ** 2 * [1.0, 30.0]).sum(axis=1))
-
-        def gradient(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-            return self(X), -2e-9 * (X - self.top) * [1.0, 30.0]
-
-    x, score = best_in_box(Hill(), BRANIN_BOX, n_starts=1, random_state=0)
-    assert_allclose(x, [3.0, 4.0], atol=1e-3)
-    assert score == pytest.approx(5e-9, rel=1e-6)
-    x, _ = best_in_box(Hill(), [(-5.0, 2.0), (4.5, 4.5)], random_state=0)
-    assert_allclose(x, [2.0, 4.5])  # an edge, and a feature that is fixed
-
-
-def test_the_box_search_is_the_same_in_other_units() -> None:
-    X = points(30, 0)
-    y = branin(X)
-    found = {}
-    for name, unit_x, unit_y in (("here", 1.0, 1.0), ("there", 1024.0, 2.0**-20)):
-        scaled = PBPRegressor((10,), random_state=0).fit(X * unit_x, y * unit_y)
-        acquisition = expected_improvement(scaled, best=y.min() * unit_y, goal="minimize")
-        x, score = best_in_box(acquisition, BRANIN_BOX * unit_x, random_state=0)
-        found[name] = *(x / unit_x), score / unit_y
-    assert_allclose(found["there"], found["here"], rtol=1e-6)
-
-
-def test_the_box_search_repeats_itself(model: PBPRegressor) -> None:
-    acquisition = expected_improvement(model, best=20.0, goal="minimize")
-    first = best_in_box(acquisition, BRANIN_BOX, random_state=1)
-    again = best_in_box(acquisition, BRANIN_BOX, random_state=1)
-    assert_array_equal(first[0], again[0])
-    assert first[1] == again[1]
-
-
-def test_a_score_that_is_flat_gives_a_point_of_the_box(model: PBPRegressor) -> None:
-    hopeless = expected_improvement(model, best=-1e9, goal="minimize")
-    xs = np.array([best_in_box(hopeless, BRANIN_BOX, random_state=seed)[0] for seed in range(3)])
-    assert hopeless(xs).max() == 0.0
-    assert len(np.unique(xs, axis=0)) == 3
-
-
-def test_a_model_fitted_on_a_frame_needs_no_names() -> None:
-    X = points(30, 0)
-    model = PBPRegressor((5,), n_epochs=2, random_state=0)
-    model.fit(pd.DataFrame(X, columns=["temperature", "pressure"]), branin(X))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        acquisition = upper_confidence_bound(model, goal="maximize")
-        assert best_in_box(acquisition, BRANIN_BOX, random_state=0)[0].shape == (2,)
-
-
-@pytest.mark.parametrize(
-    ("bounds", "message"),
-    [
-        ([(0.0, 1.0, 2.0)], "shape"),
-        ([(0.0, 1.0), (3.0, 2.0)], "3.0 and 2.0 for feature 1"),
-        ([(0.0, np.inf), (0.0, 1.0)], "bounds contains infinity"),
-        ([(0.0, 1.0)], "features"),
-        ([0.0, 1.0], "2D array"),
-    ],
-)
-def test_bounds_that_are_no_box_are_refused(model: PBPRegressor, bounds, message: str) -> None:
-    acquisition = expected_improvement(model, best=20.0, goal="minimize")
-    with pytest.raises(ValueError, match=message):
-        best_in_box(acquisition, bounds)
 
 
 # ---- What it is for.

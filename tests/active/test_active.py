@@ -19,10 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from probprop import PBPClassifier, PBPRegressor
 from probprop._types import FloatArray
 from probprop.active import ActiveLearner
-from probprop.active.strategies import STRATEGIES, Variances, greedy_batch, information_gain
+from probprop.active.strategies import STRATEGIES, greedy_batch
 
-Name = Literal["variance_reduction", "variance", "information_gain", "thompson", "random"]
-NAMES: list[Name] = ["variance_reduction", "variance", "information_gain", "thompson", "random"]
+Name = Literal["variance_reduction", "variance", "thompson", "random"]
+NAMES: list[Name] = ["variance_reduction", "variance", "thompson", "random"]
 PBP = PBPRegressor(10, n_epochs=10, random_state=0)
 
 
@@ -101,24 +101,11 @@ def test_a_batch_is_that_of_the_formula(n_features: int) -> None:
     noisy = Noisy(std, np.full(80, 2.0))
     expected = naive_batch(std**2, 4.0, X, 12)
     assert ask(noisy, X, 12).tolist() == expected
-    assert ask(noisy, X, 12, "information_gain").tolist() == expected  # as the noise is constant
 
 
-def test_the_share_left_is_zero_where_chosen_and_one_far_away() -> None:
-    shares: list[FloatArray] = []
-
-    def score(left: FloatArray) -> FloatArray:
-        shares.append(left.copy())
-        return left * np.array([1.0, 0.99, 0.5])
-
-    X = np.array([[0.0], [1e-6], [1.0]])
+def test_a_copy_of_a_chosen_row_is_the_last() -> None:
+    X, score = np.array([[0.0], [1e-6], [1.0]]), np.array([1.0, 0.99, 0.5])
     assert greedy_batch(score, X, 3, RandomState(0)).tolist() == [0, 2, 1]
-    assert shares[0].tolist() == [1.0, 1.0, 1.0]
-    assert shares[1][0] == 0.0
-    assert 0.0 < shares[1][1] < 1e-4
-    # The rows 0, 0 and 1 have variance 2/9.
-    distance = 1.0 / np.sqrt(2.0 / 9.0) / np.sqrt(0.5)
-    assert shares[1][2] == pytest.approx(1.0 - np.exp(-2.0 * distance), rel=1e-5)
 
 
 def test_one_row_is_the_one_of_the_highest_variance() -> None:
@@ -126,7 +113,6 @@ def test_one_row_is_the_one_of_the_highest_variance() -> None:
     active = learner()
     _, std = active.estimator_.predict(X, return_std=True)
     assert active.ask(X).tolist() == [np.argmax(std)]
-    assert learner("information_gain").ask(X).tolist() == [np.argmax(std)]
 
 
 def test_ten_asks_are_not_ten_neighbours() -> None:
@@ -153,24 +139,10 @@ def test_the_units_of_the_features_and_of_the_target_do_not_matter() -> None:
         assert ask(Certain(unit * std), X, 8).tolist() == batch
 
 
-def test_information_gain_is_the_mutual_information() -> None:
-    """Against I(y; f) = E_f KL(p(y | f) || p(y)), by Gauss-Hermite quadrature over f."""
-    var = Variances(np.array([0.0, 0.3, 5.0]), np.array([1.0, 0.2, 2.0]))
-    left = np.array([1.0, 0.5, 1.0])
-    z, weight = np.polynomial.hermite_e.hermegauss(20)
-    for i, gain in enumerate(information_gain(var, left)):
-        v, noise = left[i] * var.model[i], var.noise[i]
-        f = np.sqrt(v) * z
-        total = v + noise
-        divergence = 0.5 * (np.log(total / noise) + (noise + f**2) / total - 1.0)
-        assert gain == pytest.approx(weight @ divergence / weight.sum(), rel=1e-12, abs=1e-15)
-
-
 def test_nothing_is_drawn_to_noise() -> None:
     X = rows(3)
     noisy = Noisy(np.array([1.0, 1.2, 1.0]), np.array([9.0, 1.0, 0.5]))
     assert ask(noisy, X, 1, "variance").tolist() == [1]
-    assert ask(noisy, X, 1, "information_gain").tolist() == [2]
 
 
 def test_thompson_takes_the_best_of_each_network_drawn() -> None:
@@ -387,8 +359,6 @@ def test_bad_parameters() -> None:
         ActiveLearner(BayesianRidge(), warm_start=True).tell(X, y)
     with pytest.raises(TypeError, match="'thompson' needs an estimator with 'sample_functions'"):
         ActiveLearner(BayesianRidge(), "thompson").tell(X, y)
-    with pytest.raises(TypeError, match=r"'information_gain' needs .* 'predict_distribution'"):
-        ActiveLearner(BayesianRidge(), "information_gain").tell(X, y)
     with pytest.raises(TypeError, match="return_std"):
         ActiveLearner(LinearRegression(), "variance").tell(X, y).ask(X + 1.0)
 
@@ -449,7 +419,7 @@ def test_the_class_of_the_highest_entropy() -> None:
     assert active.ask(rows(4)).tolist() == [2]
 
 
-@pytest.mark.parametrize("strategy", ["variance_reduction", "variance", "information_gain"])
+@pytest.mark.parametrize("strategy", ["variance_reduction", "variance"])
 def test_a_classifier_asks_near_the_boundary(strategy: Name) -> None:
     """Two classes, apart at x = 0, known far from it; the other column is 0 everywhere."""
     x = np.concatenate([np.linspace(-3.0, -2.0, 10), np.linspace(2.0, 3.0, 10)])
@@ -463,5 +433,3 @@ def test_a_classifier_asks_near_the_boundary(strategy: Name) -> None:
 def test_thompson_is_for_numbers() -> None:
     with pytest.raises(TypeError, match="large targets, which classes are not"):
         ActiveLearner(PBPClassifier(), "thompson").tell(rows(4), ["a", "b", "a", "b"])
-    with pytest.raises(TypeError, match="needs an estimator with 'predict_distribution'"):
-        ActiveLearner(Voter(np.ones((1, 1))), "information_gain").tell(rows(1), ["a"])

@@ -13,7 +13,7 @@ from numpy.random import RandomState, default_rng
 from block_rows import cut, made, network, same
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, fit, load
 from probprop._types import Array
-from probprop.data import cross_validation
+from probprop.data import fitting
 from probprop.data.scratch import LEAST, Scratch
 from probprop.data.shards import Folds
 from probprop.estimators.cv import policy
@@ -23,13 +23,13 @@ from probprop.inference.posterior import flat
 
 @pytest.fixture(autouse=True)
 def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((8, 16)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", (8, 16))
 
 
 def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
     both = [
-        Candidate(hidden=(8,), evidence_cap=10),
-        Candidate(n_bins=8, hidden=(8,), evidence_cap=10),
+        Candidate(hidden_layer_sizes=(8,), evidence_cap=10),
+        Candidate(n_bins=8, hidden_layer_sizes=(8,), evidence_cap=10),
     ]
     return kind(**{"cv": 2, "candidates": both, "budget": "fast", "random_state": 0} | changed)
 
@@ -84,14 +84,13 @@ def test_weights_and_errors_are_columns_of_files(tmp_path: Path) -> None:
 def test_choice_on_a_sample_networks_on_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_validation, "SAMPLE", 800)
+    monkeypatch.setattr(fitting, "SAMPLE", 800)
     X, y = made(3000)
     new_X, new_y = made(1000, seed=1)
     shares: list[float] = []
     model = fit(small(), cut(X, y, [1000, 1001]), callback=shares.append)
     assert model.n_samples_seen_ == 3000
-    assert sum(member.n_samples_seen_ for member in model.estimators_) == 3000
-    assert model.choice_.ended.startswith("chosen on 800 of 3,000 rows, fitted on all")
+    assert sum(member.n_samples_seen_ for member in model.estimators_) == 3000 * len(model.groups_)
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     rows = model.oof_rows_
@@ -117,7 +116,9 @@ def test_a_network_never_learns_the_rows_of_its_fold(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Scratch, "write", lambda file: (files.append(file), write(file)))
 
     def fitted(y: Array) -> Any:
-        return fit(small(candidates=[Candidate(hidden=(4,), noise="constant")]), [(X, y)])
+        return fit(
+            small(candidates=[Candidate(hidden_layer_sizes=(4,), noise="constant")]), [(X, y)]
+        )
 
     first = fitted(y)
     folds = Folds(RandomState(0).randint(2**31 - 1), n_folds=2)
@@ -167,7 +168,7 @@ def test_weights_labels_and_missing_values_are_cross_validated() -> None:
     assert model.n_samples_seen_ == 400
     assert model.calibration_.n_rows == pytest.approx(400, rel=1e-6)
     labels = np.where(y > 0.0, "high", "low")
-    filled, only = np.nan_to_num(X), [Candidate(hidden=(8,))]
+    filled, only = np.nan_to_num(X), [Candidate(hidden_layer_sizes=(8,))]
     classes = fit(small(PBPClassifierCV, candidates=only), [(filled, labels)])
     assert classes.score(filled, labels) > 0.8
 

@@ -25,9 +25,17 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian, Heavy
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, flat
-from probprop.inference.shards import Rows, Schedule, Work, absorb_rows
 from probprop.inference.standardize import fit_standardizer
-from probprop.inference.training import Fitted, Setting, State, Step, rounds
+from probprop.inference.training import (
+    Fitted,
+    Rows,
+    Schedule,
+    Setting,
+    State,
+    Work,
+    absorb_rows,
+    rounds,
+)
 
 # ---- Rows that fit into memory
 
@@ -186,7 +194,7 @@ PLANS = [
 
 def epochs_in_parts(
     plan: Plan, begun: Fitted, n: int, n_parts: int, n_epochs: int, read: Callable[[int], Rows]
-) -> Iterator[Step]:
+) -> Iterator[tuple[State, Epoch | None]]:
     """Make epochs over one shard, whose parts `read` gives."""
     setting = Setting(plan, begun.standardizer, Schedule((n,), n_parts, seed=0), n_epochs)
 

@@ -23,7 +23,7 @@ NOTES = {
     "xz": "(xz, delimiter: comma)",
     "decimal comma": "(delimiter: semicolon, decimal comma)",
     "all of Europe": "(Windows-1252, delimiter: semicolon, decimal comma)",
-    "mark": "dates in 'sold': taken as year, month",
+    "mark": "dates in 'sold': taken as year, and",
     "index": "1 column without a name left out",
     "bar": "(delimiter: bar)",
     "Windows-1252": "(Windows-1252, delimiter: comma)",
@@ -32,11 +32,11 @@ NOTES = {
     "JSON": "(JSON)",
     "list": "(JSON)",
     "sheet": "(spreadsheet, sheet 'Flats')",
-    "dates in a sheet": "dates in 'sold': taken as year, month",
+    "dates in a sheet": "dates in 'sold': taken as year, and",
     "gaps": "2 rows without 'price' left out",
-    "empty column": "without a value in any row, and left out: 'note'",
-    "moments": "dates in 'sold': taken as year, month",
-    "parquet": "dates in 'sold': taken as year, month",
+    "empty column": "dropped 'note': it has no value",
+    "moments": "dates in 'sold': taken as year, and",
+    "parquet": "dates in 'sold': taken as year, and",
 }
 
 
@@ -72,22 +72,26 @@ def test_it_fits_predicts_and_reports(kind: str, paths: dict[str, Path], capfd: 
 
 
 def test_dates_become_the_parts_that_vary(paths: dict[str, Path]) -> None:
-    of_days = ("gzip", "parquet", "moments", "sheet", "dates in a sheet")
-    for kind, more in ((kind, []) for kind in of_days):
+    parts = ["year", "season_sin", "season_cos", "weekday_sin", "weekday_cos"]
+    names = [f"sold.{part}" for part in parts]
+    when = pd.to_datetime(flats()["sold"])
+    season = (when.dt.day_of_year - 1) / np.where(when.dt.is_leap_year, 366, 365)
+    angles = [2.0 * np.pi * season, 2.0 * np.pi * when.dt.day_of_week / 7.0]
+    waves = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+    for kind in ("gzip", "parquet", "moments", "sheet", "dates in a sheet"):
         model = fit_table_model(read_table(paths[kind]), "price", drop=["id"])
-        names = [f"sold.{part}" for part in ("year", "month", "day_of_year", "weekday")]
-        assert [k for k in model.encoded_names if k.startswith("sold")] == names + more
-        when = pd.to_datetime(flats()["sold"])
-        columns = [when.dt.year, when.dt.month, when.dt.day_of_year, when.dt.day_of_week]
+        assert [k for k in model.encoded_names if k.startswith("sold")] == names
         start = model.encoded_names.index(names[0])
-        X = model.encode(read_table(paths[kind]))[:, start : start + 4]
-        assert_array_equal(X, np.column_stack(columns))
+        X = model.encode(read_table(paths[kind]))[:, start : start + 5]
+        if kind != "moments":  # they are hours later
+            expected = np.column_stack([when.dt.year + season, *waves])
+            assert_allclose(X, expected, rtol=1e-12, atol=1e-15)
     model.save("m.pbp")
     loaded = probprop.load("m.pbp")
-    assert loaded.encoder == model.encoder
+    assert loaded.encoder.encoders_ == model.encoder.encoders_
     assert_array_equal(loaded.predict(flats()), model.predict(flats()))
     missing = flats()[:1].assign(sold=None)
-    assert np.isnan(model.encode(missing)[:, start : start + 4]).all()
+    assert np.isnan(model.encode(missing)[:, start : start + 5]).all()
     with pytest.raises(
         TableError, match="must hold dates such as 2024-05-31, but has '2023-02-30'"
     ):
@@ -124,20 +128,20 @@ def test_na_is_kept_by_the_model(capfd: Captured) -> None:
     assert "10 of 60 rows have empty cells" in capfd.readouterr().err
     model = probprop.load("m.pbp")
     assert model.na == ("x", "-999")
-    assert model.categories["town"] == sorted({*flats()["town"]})
+    assert model.categories["town"] == [*sorted({*flats()["town"]}), "(missing)"]
     assert call("predict m.pbp t.csv -o out.pq -q") == 0
     empty = frame.replace({"area": {-999: np.nan}, "town": {"x": None}})
     assert_array_equal(pd.read_parquet("out.pq")["mean"], model.predict(empty))
 
 
-def test_too_many_categories_are_refused_before_the_work(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probprop.PBPRegressor, "fit", lambda *_, **__: pytest.fail("it was fitted"))
+def test_a_column_of_rare_categories_is_dropped(capfd: Captured) -> None:
     names = [f"n{i % 1001}" for i in range(2100)]
-    pd.DataFrame({"name": names, "y": np.arange(2100.0)}).to_csv("t.csv", index=False)
-    assert call("fit t.csv --target y --fast -o m.pbp") == 1
-    assert "'name' has 1001 different texts, but at most 1000" in capfd.readouterr().err
+    frame = pd.DataFrame({"name": names, "x": np.arange(2100.0) % 7, "y": np.arange(2100.0)})
+    frame.to_csv("t.csv", index=False)
+    assert call("fit t.csv --target y --fast --n-epochs 1 -o m.pbp") == 0
+    said = capfd.readouterr().err
+    assert "dropped 'name': its 1,001 distinct values are all rare" in said
+    assert probprop.load("m.pbp").features == ["x"]
 
 
 def test_names_with_commas_and_long_names(capfd: Captured) -> None:

@@ -307,14 +307,3 @@ def test_a_class_that_the_model_does_not_know(command: str, model: Path, capfd: 
     for fragment in ("'species' has 'rosa'", "in 2 rows", "it knows 'setosa'", "Leave out"):
         assert fragment in line
     assert model.read_bytes() == before
-
-
-def test_a_model_file_of_labels_is_no_table(model: Path, tmp_path: Path) -> None:
-    from model_files import header_of, refused
-
-    copied = tmp_path / "m.pbp"
-    copied.write_bytes(model.read_bytes())
-    with header_of(copied) as header:
-        likelihood = header["estimator"]["likelihood_"]
-        likelihood |= {"class": "Probit", "multilabel": True}
-    refused(copied, "the columns of a matrix of labels")

@@ -257,9 +257,9 @@ def test_missing_values_are_counted_over_the_whole_table(folder: Path, capfd: Ca
     frame.loc[::10, "area"] = float("nan")
     frame.loc[3, "city"] = None
     frame.to_csv("gaps.csv", index=False)
-    fit = "fit --fast gaps.csv --target price --n-epochs 1 -o m.pbp --missing error"
+    fit = "fit --fast gaps.csv --target price --n-epochs 1 -o m.pbp --missing error --drop id"
     fails(capfd, 1, fit, "'city' (1 row), 'area' (50 rows)", "in 51 of 500 rows")
-    assert call(f"{fit} --drop area,city") == 0
+    assert call(f"{fit},area,city") == 0
 
 
 def test_too_few_rows_to_hold_some_out(folder: Path, capfd: Captured) -> None:
@@ -327,7 +327,11 @@ def test_ctrl_c_is_one_line(folder: Path, capfd: Captured, monkeypatch: pytest.M
 
     monkeypatch.setattr(PBPRegressor, "fit", interrupted)
     fails(
-        capfd, 130, "fit --fast homes.csv --target price -o homes.pbp", "interrupted", "as it was"
+        capfd,
+        130,
+        "fit --fast homes.csv --target price --drop id -o homes.pbp",
+        "interrupted",
+        "as it was",
     )
 
 
@@ -366,7 +370,17 @@ def test_ctrl_c_in_the_middle_of_a_fit(folder: Path) -> None:
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "main()\n"
     )
-    arguments = ["fit", "--fast", "homes.csv", "--target", "price", "-o", "homes.pbp"]
+    arguments = [
+        "fit",
+        "--fast",
+        "homes.csv",
+        "--target",
+        "price",
+        "--drop",
+        "id",
+        "-o",
+        "homes.pbp",
+    ]
     before = (folder / "homes.pbp").read_bytes()
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
     assert result.returncode == 130

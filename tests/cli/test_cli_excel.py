@@ -80,9 +80,8 @@ def test_dates_gaps_and_numbers_that_excel_cannot_hold(folder: pd.DataFrame) -> 
     ).to_parquet("new.parquet")
     assert call("predict homes.pbp new.parquet -o out.xlsx -q") == 0
     found = cells("out.xlsx")
-    day, moment = found["day"][1], found["when"][0]
-    assert (day.value, day.number_format) == (datetime.datetime(2024, 2, 29), "yyyy-mm-dd")
-    assert moment.value == datetime.datetime(2024, 2, 28, 10, 30)
+    assert found["day"][1].value == datetime.datetime(2024, 2, 29)
+    assert found["when"][0].value == datetime.datetime(2024, 2, 28, 10, 30)
     assert values("out.xlsx", "zone")[0] == "2024-02-28 10:30:00+00:00"
     assert values("out.xlsx", "old")[0].startswith("1850-01-01")
     assert values("out.xlsx", "gap") == [1.5, None, "inf", "-inf", 0]

@@ -89,7 +89,6 @@ def test_a_model_that_was_replaced_in_the_meantime_is_kept(
         ("evaluate homes.pbp sold.csv --report {}", "sold.csv"),
         ("evaluate homes.pbp sold.csv --report {}", "homes.pbp"),
         ("update {} homes.pbp", "homes.pbp"),
-        ("compare sold.csv --target price --report {}", "sold.csv"),
     ],
 )
 def test_an_input_is_not_replaced(

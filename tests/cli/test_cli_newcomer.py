@@ -63,7 +63,7 @@ TABLES: dict[str, tuple[Callable[[], bytes], list[str], dict[str, str]]] = {
         bank,
         [
             "note: numbers in 'spent', such as '€ ",
-            "texts that name the rows, and left out: 'text'",
+            "dropped 'text': looks like an identifier",
             "note: 1 row without 'spent' left out",
         ],
         {"day": "date", "balance": "number"},
@@ -114,14 +114,13 @@ def test_the_order_of_dates_is_that_of_the_fit() -> None:
     march, april = (model.encode(row.assign(day=day)) for day in ("3/4/2024", "2024-03-04"))
     assert_allclose(march, april)
     names = model.encoded_names
-    assert march[0, names.index("day.month")] == 3.0
+    assert march[0, names.index("day.year")] == pytest.approx(2024.0 + 63.0 / 366.0)
 
 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
         (["03/04/2024", "05/06/2024"], "in a form that is not understood for sure: write them as"),
-        ([f"{i}.5 kg" for i in range(N)], "holds numbers with a unit, such as '0.5 kg': write the"),
         ([*map(str, range(N - 1)), "<5"], "has '<5' in row 60: write a number there, say that"),
         (["1,234", "5,678"], "has '1,234' in row 1 (and the like in rows 2, 3, 4, 5, 6"),
     ],
@@ -156,7 +155,8 @@ def test_a_cell_beyond_the_last_name_is_not_lost(capfd: Captured) -> None:
         (["-$5", "$-1,000.00", "+7 %"], [-5.0, -1000.0, 7.0]),
         (["1.234", "5"], None),  # or 1234
         (["12 34"], None),
-        (["5 kg"], None),
+        (["5 kg", "1,250.5 kg"], [5.0, 1250.5]),
+        (["5 kg", "3 g"], None),
         (["N1A1"], None),
         (["1,23,456"], None),
         (["€"], None),

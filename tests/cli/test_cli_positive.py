@@ -80,9 +80,13 @@ def test_evaluate_gives_every_score_and_names_the_rows_left_out(
     monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
     parts = evaluated(capfd)
     assert parts.pop("left_out") == found.pop("left_out")
-    assert parts.pop("verdict") == found.pop("verdict")
+    verdicts = [one.pop("verdict") for one in (parts, found)]
+    scales = [verdict["all_rows"]["scale"] for verdict in verdicts]
+    assert scales[0] == pytest.approx(scales[1], rel=1e-6)
+    assert verdicts[0]["calibrated"] == verdicts[1]["calibrated"]
     assert parts.pop("baseline") == pytest.approx(found.pop("baseline"))
-    assert parts == pytest.approx(found, rel=1e-9)
+    # The noise network is of single precision, and exp(variance/2) multiplies its rounding.
+    assert parts == pytest.approx(found, rel=1e-5)
 
 
 @pytest.mark.parametrize("output", ["out.csv", "out.tsv", None])

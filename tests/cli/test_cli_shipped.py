@@ -43,7 +43,7 @@ def test_the_body_mass_of_penguins(capfd: Captured) -> None:
     assert "note: 9 of 342 rows have empty cells, which are marginalized" in said
     model = probprop.load("m.pbp")
     assert model.categories["species"] == ["Adelie", "Chinstrap", "Gentoo"]
-    assert model.categories["sex"] == ["female", "male"]  # NA is none of them
+    assert model.categories["sex"] == ["female", "male", "(missing)"]
 
 
 def test_the_miles_per_gallon_of_cars(capfd: Captured) -> None:
@@ -51,8 +51,8 @@ def test_the_miles_per_gallon_of_cars(capfd: Captured) -> None:
     said = capfd.readouterr().err
     assert "cars.json (JSON)" in said
     assert "note: 8 rows without 'Miles_per_Gallon' left out" in said
-    assert "note: texts that name the rows, and left out: 'Name'" in said
+    assert "note: dropped 'Name': looks like an identifier" in said
     assert "note: dates in 'Year'" in said
     model = probprop.load("m.pbp")
     assert model.categories == {"Origin": ["Europe", "Japan", "USA"]}
-    assert model.encoder.parts["Year"][0] == "year"
+    assert model.encoder["Year"].parts[0] == "year"

@@ -25,7 +25,7 @@ from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
 from probprop.cli.application import run
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
-from probprop.report import regression_sections
+from probprop.report import table_model_sections
 from probprop.table import TableError, TableModel, fit_table_model, read, read_table
 
 Captured = pytest.CaptureFixture[str]
@@ -216,23 +216,17 @@ def test_info_names_the_targets(capfd: Captured) -> None:
 def test_the_report_has_sections_of_each_target() -> None:
     model, frame = two(), loads()[50:]
     X, y = model.split(frame)
-    options: dict[str, Any] = {"feature_names": model.encoded_names, "held_out": True}
-    made = regression_sections(model.estimator, X, y, target=model.target, **options)
+    made = table_model_sections(model, frame, held_out=True)
     per_target = ["how good the predictions are", "predicted against observed", "calibration"]
     per_target += ["residuals against error bars", "the rows furthest off", "which columns matter"]
     per_target += ["what the predictions depend on"]
     titles = [f"{name}: {title}" for name in (COMMA, "cost") for title in per_target]
-    assert [s.title for s in made] == [*titles, "Training", "Weights", "More measures", "The model"]
-    header, rows = made[-2].table or ([], [])
-    names = [COMMA, f"{COMMA}: baseline", "cost", "cost: baseline"]
-    assert header == ["Measure", *names, "How to read it"]
+    assert [s.title for s in made] == [*titles, "Training", "Weights", "The model", "The columns"]
     each = model.estimator.predict_distribution(X).targets()
     inside = [interval_coverage(y[:, k], *p.interval(0.8)) for k, p in enumerate(each)]
-    assert [rows[0][1], rows[0][3]] == [f"{100 * share:.1f} %" for share in inside]
-    with pytest.raises(ValueError, match=r"y of shape \(20,\)"):
-        regression_sections(model.estimator, X, y[:, 0], target=model.target, **options)
-    with pytest.raises(ValueError, match="target must name each target of the model, 2 in num"):
-        regression_sections(model.estimator, X, y[:, 0], target="cost", **options)
+    for share, section in zip(inside, (made[0], made[len(per_target)]), strict=True):
+        rows = {row[0]: row[1] for row in (section.table or ([], []))[1]}
+        assert rows["Inside 80 % interval"] == f"{100 * share:.1f} %"
 
 
 def test_fit_writes_the_report() -> None:
@@ -244,8 +238,6 @@ def test_fit_writes_the_report() -> None:
 
 def test_the_dependence_is_that_of_one_output() -> None:
     model, X = two().estimator, encoded(loads())
-    assert plot.important_features(model, X, n=1, output=0) == [0]
-    assert plot.important_features(model, X, n=1, output=1) == [1]
     ax = plot.partial_dependence(model, X, 1, output=1)
     grid = np.asarray(ax.get_lines()[0].get_xdata(), float)
     for i in (0, 25, 49):
@@ -255,7 +247,7 @@ def test_the_dependence_is_that_of_one_output() -> None:
         assert ax.get_lines()[0].get_ydata()[i] == pytest.approx(expected, rel=1e-12)
     pyplot.close(ax.figure)
     with pytest.raises(ValueError, match="output == 2, but the model has 2"):
-        plot.important_features(model, X, output=2)
+        plot.partial_dependence(model, X, 1, output=2)
 
 
 def test_the_training_curve_has_a_line_of_noise_per_target() -> None:
@@ -344,9 +336,9 @@ def test_from_python() -> None:
     [
         ("cost", "target does not have a column for each output"),
         (["cost"], "target does not have a column for each output"),
-        (["cost", "cost"], "two columns of the table have the same name"),
+        (["cost", "cost"], "a column of the table has two roles"),
         (["cost", 1], "target/1 is missing or not of type str"),
-        (["cost", "a"], "two columns of the table have the same name"),
+        (["cost", "a"], "a column of the table has two roles"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, targets: Any, reason: str) -> None:

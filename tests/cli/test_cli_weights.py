@@ -216,10 +216,9 @@ def test_a_file_without_them_has_none_and_a_wrong_one_is_refused(here: Path) -> 
     assert call(f"{FIT} --target light --weight n --error light_error -q") == 0
     for key, value, reason in (
         ("weight", 3, "not of type str"),
-        ("weight", "colour", "two columns of the table have the same name"),
+        ("weight", "colour", "a column of the table has two roles"),
         ("error", [3], "counting/error/0 is missing or not of type str"),
-        ("error", ["n"], "two columns of the table have the same name"),
-        ("error", ["a", "b"], "one per target"),
+        ("error", ["n"], "a column of the table has two roles"),
     ):
         shutil.copy("m.pbp", "broken.pbp")
         with header_of(here / "broken.pbp") as header:

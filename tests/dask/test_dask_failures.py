@@ -150,9 +150,9 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> 
     rounds, made = shards.rounds, []
 
     def broken_off(*args):
-        for step in rounds(*args):
-            yield step
-            made.append((step.state.n_iter, step.state.n_round))
+        for state, epoch in rounds(*args):
+            yield state, epoch
+            made.append((state.n_iter, state.n_round))
             if made[-1] == (1, 3):  # in the middle of the second epoch
                 raise Stop
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -132,3 +133,21 @@ def test_impossible_classes_add_no_entropy(n_components: int, multilabel: bool) 
     assert_allclose(p.entropy, expected, atol=1e-12)
     assert_allclose(p.entropy_noise, expected, atol=1e-6)
     assert_allclose(p.entropy_model, np.zeros_like(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "five classes", "labels"])
+def test_a_network_twice_has_twice_the_weight(kind: str) -> None:
+    random = RandomState(0)
+    shape = (6,) if kind == "two classes" else (6, 5)
+    options = {"multilabel": True} if kind == "labels" else {}
+    of_one = multinomial if kind == "five classes" else partial(probit, **options)
+    means, stds = random.standard_normal((3, *shape)), random.uniform(0.1, 2.0, (3, *shape))
+    a, b, c = (of_one(mean, std) for mean, std in zip(means, stds, strict=True))
+    p, twice = ClassMixture.of([a, b, c], [2.0, 1.0, 3.0]), ClassMixture.of([a, a, b, c, c, c])
+    for name in ("mean", "std", "proba", "entropy", "entropy_noise", "entropy_model"):
+        assert_allclose(getattr(p, name), getattr(twice, name), rtol=1e-10, atol=1e-13)
+    nested = ClassMixture.of([ClassMixture.of([a, b], [2.0, 1.0]), c])
+    assert_allclose(nested.weights, p.weights)
+    assert_allclose(p[2:4].proba, p.proba[2:4])
+    with pytest.raises(ValueError, match=r"'weights' must have one value .* per member, 3"):
+        ClassMixture.of([a, b, c], [1.0, 1.0])

@@ -65,6 +65,38 @@ class TestMoments:
         assert np.all(p.rvs(5, 3) != p.rvs(5, 4))
 
 
+class TestWeights:
+    def test_against_a_brute_force_mixture_of_scipy(self) -> None:
+        equal, w = make(), np.array([0.3, 0.05, 0.0, 0.2, 0.25, 0.1, 0.1])
+        p = Mixture(equal.means, equal.epistemic_stds, equal.aleatoric_stds, 7.0 * w)
+        y, members = targets(p), components(p)
+        assert_allclose(p.weights, w)
+        assert_allclose(p.mean, w @ p.means)
+        assert_allclose(p.aleatoric_std**2, w @ p.aleatoric_stds**2)
+        assert_allclose(p.var, w @ (members.std()[:, 0] ** 2 + (p.means - p.mean) ** 2))
+        assert_allclose(p.cdf(y), np.tensordot(w, members.cdf(y), 1), rtol=1e-12)
+        assert_allclose(p.pdf(y), np.tensordot(w, members.pdf(y), 1), rtol=1e-12)
+        assert_allclose(p.cdf(p.ppf(Q)), np.broadcast_to(Q[:, np.newaxis], (6, 4)), rtol=1e-9)
+        lower, upper = p.interval(0.8)
+        assert_allclose(p.cdf(upper) - p.cdf(lower), 0.8)
+        grid = p.mean + p.std * np.linspace(-30.0, 30.0, 400_001)[:, np.newaxis]
+        error = (np.tensordot(w, members.cdf(grid), 1) - (grid >= y[3])) ** 2
+        assert_allclose(p.crps(y[3]), np.trapezoid(error, grid, axis=0), rtol=1e-3)
+        draws = p.rvs(40_000, random_state=0)
+        assert np.all(np.abs(draws.mean(axis=0) - p.mean) < 4 * p.std / 200.0)
+
+    def test_a_member_twice_has_twice_the_weight(self) -> None:
+        once = make(3)
+        at = [0, 0, 1, 2, 2, 2]
+        p = Mixture(once.means, once.epistemic_stds, once.aleatoric_stds, [2.0, 1.0, 3.0])
+        twice = Mixture(once.means[at], once.epistemic_stds[at], once.aleatoric_stds[at])
+        y = targets(p)
+        for name in ("mean", "std", "epistemic_std", "aleatoric_std", "median"):
+            assert_allclose(getattr(p, name), getattr(twice, name), rtol=1e-13)
+        for name in ("logpdf", "cdf", "crps"):
+            assert_allclose(getattr(p, name)(y), getattr(twice, name)(y), rtol=1e-12)
+
+
 class TestDistribution:
     def test_density_and_cdf_are_the_averages_of_scipy(self) -> None:
         p = make()

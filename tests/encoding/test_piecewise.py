@@ -16,7 +16,6 @@ from sklearn.preprocessing import SplineTransformer
 from probprop._types import FloatArray
 from probprop.encoding import piecewise
 from probprop.encoding.piecewise import (
-    basis_of,
     encode,
     encode_sparse,
     fit_piecewise,
@@ -144,7 +143,7 @@ def test_pieces_list_what_is_not_0(x: FloatArray, new: FloatArray, n_bins: int) 
     train = np.column_stack([x, -(x**2), np.full(len(x), 3.0), x > 0.0])
     X = np.column_stack([new / 2.0, -new, new, new > 0.0])
     state = fit_piecewise(train, n_bins)
-    pieces, found = basis_of(state), np.zeros((len(X), state.n_outputs))
+    pieces, found = state.basis, np.zeros((len(X), state.n_outputs))
     for row, z in zip(X, found, strict=True):
         for c, value in enumerate(row):
             knots = pieces.knots[pieces.first_knot[c] : pieces.first_knot[c + 1]]
@@ -181,7 +180,7 @@ def test_the_kernel_encodes_rows_itself() -> None:
         random_state=np.random.RandomState(0),
         dtype=np.dtype(float),
     )
-    rows, y, order = Encoded(X, basis_of(state)), X[:, 0] / X[:, 0].std(), np.arange(len(X))
+    rows, y, order = Encoded(X, state.basis), X[:, 0] / X[:, 0].std(), np.arange(len(X))
     got, expected = (native.adf_pass(q, each, y, order)[0] for each in (rows, encode(X, state)))
     assert_allclose(got.m_w[0], expected.m_w[0], rtol=0, atol=1e-9)
     assert_allclose(got.v_w[0], expected.v_w[0], rtol=1e-9)

@@ -73,7 +73,7 @@ def test_text_says_where_it_is_handled(estimator, as_array):
         estimator.fit(rows, [0, 1])
     text = str(caught.value)
     assert f"X contains text in the column(s) [{column!r}]" in text
-    for place in ("OneHotEncoder", "probprop.table.fit_table_model", "`probprop fit`"):
+    for place in ("OneHotEncoder", "PBPRegressorCV", "DataFrame"):
         assert place in text
 
 

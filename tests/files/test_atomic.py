@@ -8,13 +8,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from model_files import assert_same, files_in, fitted, no_root, refused
 from probprop import _atomic
-from probprop._atomic import replacing
+from probprop._atomic import replacing, updating
 from probprop.estimators.regressor import PBPRegressor
 from probprop.files import load
 
@@ -165,6 +166,60 @@ def test_the_owner_of_a_replaced_file_stays(path: Path) -> None:
     load(path).save(path)
     found = path.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o640)
+
+
+@pytest.fixture
+def as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of bytes, made of those of this system, and no file is replaced while it is open."""
+    fcntl = pytest.importorskip("fcntl")
+    rename = os.replace
+
+    def locking(descriptor: int, mode: int, n_bytes: int) -> None:
+        assert n_bytes == 1
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PermissionError(errno.EACCES, "Permission denied") from None
+
+    def replace(old: str, new: str) -> None:
+        opened = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+        if old in opened or new in opened:
+            raise PermissionError(errno.EACCES, "it is used by another process", old)
+        rename(old, new)
+
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("needs /proc")
+    fake = SimpleNamespace(locking=locking, LK_LOCK=1, LK_NBLCK=2)
+    monkeypatch.setitem(sys.modules, "msvcrt", fake)  # type: ignore[misc]
+    monkeypatch.setattr(_atomic, "fcntl", None)
+    monkeypatch.setattr(os, "replace", replace)
+
+
+@pytest.mark.usefixtures("as_on_windows")
+def test_windows_replaces_a_file_that_is_updated(path: Path) -> None:
+    model = load(path)
+    with updating(path, lambda: pytest.fail("nobody holds it")) as check_unchanged:
+        check_unchanged()
+        model.save(path)
+        with pytest.raises(ValueError, match="was replaced by another process"):
+            check_unchanged()
+    assert_same(model, load(path))
+    assert files_in(path.parent) == [path.name]
+
+
+@pytest.mark.usefixtures("as_on_windows")
+def test_windows_updates_wait_for_one_another(path: Path) -> None:
+    class Waits(Exception):
+        pass
+
+    def waits() -> None:
+        raise Waits
+
+    with updating(path, waits), pytest.raises(Waits), updating(path, waits):
+        pass
+    with updating(path, waits):
+        pass
+    assert files_in(path.parent) == [path.name]
 
 
 def test_directory_as_path(tmp_path: Path, model: PBPRegressor) -> None:

@@ -79,8 +79,8 @@ def headers(header: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def all_arrays(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Yield the arrays with one number in each, one after the other, at the ends of its range."""
     for name, array in arrays.items():
-        if name.startswith("estimators_/") or array.dtype.kind == "b":
-            continue  # a member is like a single network; a truth value has no range
+        if name.startswith("estimators_/") or array.dtype.kind == "b" or not array.size:
+            continue  # a member is like a single network; a truth value, or none, has no range
         values = FLOATS if array.dtype.kind == "f" else [v for v in INTS if abs(v) < 2**63]
         for value in values:
             changed = array.copy()

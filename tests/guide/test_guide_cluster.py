@@ -16,7 +16,7 @@ from benchmarks.scale_out_fit import rows
 
 import probprop.data
 from probprop import PBPRegressor, PBPRegressorCV
-from probprop.data import cross_validation
+from probprop.data import fitting
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -88,7 +88,7 @@ def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster(
     def fit(network: PBPRegressorCV, rows: Any, client: object, n_shards: int) -> Any:
         X, y = rows
         assert X.numblocks == (n_shards, 1)
-        samples.append(cross_validation.SAMPLE)
+        samples.append(fitting.SAMPLE)
         return network.fit(X.compute(), y.compute())
 
     def few(name: str, split: int) -> tuple[np.ndarray, ...]:
@@ -98,10 +98,10 @@ def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster(
     monkeypatch.setattr(cluster, "load_split", few)
     monkeypatch.setattr(probprop.data, "fit", fit)
     monkeypatch.setattr(cluster, "cluster", lambda processes: nullcontext())
-    usual = cross_validation.SAMPLE
+    usual = fitting.SAMPLE
     found = [cluster.chosen("made", 0, way) for way in cluster.WAYS]
     assert samples == [20_000, 2_000]
-    assert usual == cross_validation.SAMPLE
+    assert usual == fitting.SAMPLE
     assert len({row["log_likelihood"] for row in found}) == 1
     assert all(row["seconds"] > 0.0 for row in found)
 

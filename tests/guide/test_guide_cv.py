@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from benchmarks.guide import far_values, missing_values, optimism, powers, seconds, seconds_fit
-from benchmarks.guide.pages import FOLDER
 
 from probprop import PBPRegressorCV
+from probprop.estimators.cv.policy import default_candidates, policy_of
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -58,7 +58,7 @@ def test_powers_are_set_beside_targets_as_they_are(
 def test_without_a_power_the_race_is_the_same(few: None) -> None:
     X, y, X_test, y_test = prices("prices", 1)
     plain = PBPRegressorCV(
-        candidates=powers.usual_candidates("fast", len(y)),
+        candidates=default_candidates("fast", policy_of(len(y), classification=False)),
         budget="fast",
         random_state=1,
     ).fit(X, y)
@@ -103,38 +103,21 @@ def test_random_splits_have_no_row_twice(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (X_test[:, 0] == y_test).all()
 
 
-def test_seconds_are_set_beside_the_default(
+def test_how_time_grows_with_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(seconds, "TAKEN", {"made 60": (0.5,), "yacht": (0.4,)})
     monkeypatch.setattr(seconds, "SIZES", (60,))
     monkeypatch.setattr(seconds, "measure", seconds_fit.fit)
     monkeypatch.setattr(seconds_fit, "_N_TEST", 30)
-    monkeypatch.setattr(seconds_fit, "load_split", prices)
-    monkeypatch.setattr(seconds.datasets, "where", Path)
-    kept = [json.loads(line) for line in (FOLDER / "auto.jsonl").read_text().splitlines()]
-    text = "".join(json.dumps(row) + "\n" for row in kept if row["dataset"] == "yacht")
-    (tmp_path / "auto.jsonl").write_text(text)
     monkeypatch.setattr(sys, "argv", ["seconds", "--results", str(tmp_path)])
     seconds.main()
-    printed = capsys.readouterr().out
-    pages = [(tmp_path / f"seconds_{name}.md").read_text() for name in ("taken", "rows")]
-    assert all(page in printed for page in pages)
-    taken = [line.split(" | ")[:3] for line in pages[0].splitlines()[2:]]
-    assert taken == [
-        ["| made", "60", "0.5"],
-        ["| made", "60", '`"good"`'],
-        ["| yacht", "200", "0.4"],
-        ["| yacht", "277", '`"good"`'],
-    ]
-    assert '| 277 | `"good"` | 4.5 |  | 0.955 |' in pages[0]  # of split 0, in the repository
-    assert pages[1].splitlines()[2].startswith("| 60 |")
-    rows = [json.loads(line) for line in (tmp_path / "seconds.jsonl").read_text().splitlines()]
-    assert all(row["seconds"] > 0.0 and row["ended"] for row in rows)
+    page = (tmp_path / "seconds_rows.md").read_text()
+    assert page in capsys.readouterr().out
+    assert page.splitlines()[2].startswith("| 60 |")
 
 
 def test_a_fit_has_a_process_of_its_own() -> None:
-    found = seconds.measure("made 60", 0, 0.5)
+    found = seconds.measure("made 60", 0, "fast")
     assert found["n_train"] == 60
     assert found["n_networks"] % 5 == 0
     assert found["peak_above"] > 0

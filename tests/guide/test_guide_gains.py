@@ -72,6 +72,7 @@ def test_the_tables_in_the_repository_are_those_of_its_rows(
         (tmp_path / f"{name}.jsonl").write_bytes((FOLDER / f"{name}.jsonl").read_bytes())
     monkeypatch.setattr(sys, "argv", ["gains", "--results", str(tmp_path)])
     gains.main()
-    for name in ("gains_small", "gains_large", "gains_field", "gains_classes"):
+    for name in ("gains_small", "gains_large", "gains_field", "gains_classes", "gains_readme"):
         text = (tmp_path / f"{name}.md").read_text()
         assert text == (FOLDER / f"{name}.md").read_text()
+    assert text in gains.README.read_text()

@@ -43,13 +43,26 @@ def test_every_bit_is_as_it_was(again: list[dict[str, Any]]) -> None:
     machine_now, *found = again
     assert [case["name"] for case in found] == [case["name"] for case in expected]
     for case, before in zip(found, expected, strict=True):
+        name = case["name"]
         if machine_now == machine:
-            assert case == before, case["name"]
-        else:  # other libraries and other vectors round otherwise
-            tolerance = 1e-3 if "float32" in case["name"] else 1e-8
+            assert case == before, name
+        elif "float32" not in name or name.startswith("native"):
+            # NumPy rounds otherwise with other vectors. In single precision the reference engine
+            # amplifies that beyond any tolerance.
+            tolerance = 1e-3 if "float32" in name else 1e-8
             np.testing.assert_allclose(
-                numbers(case), numbers(before), rtol=tolerance, atol=tolerance, err_msg=case["name"]
+                numbers(case), numbers(before), rtol=tolerance, atol=tolerance, err_msg=name
             )
+
+
+def test_the_kernel_has_the_same_bits_on_every_processor(again: list[dict[str, Any]]) -> None:
+    machine, *expected = lines(golden.FILE)
+    machine_now, *found = again
+    if any(machine[key] != machine_now[key] for key in ("libc", "machine")):
+        pytest.skip("another C library or architecture than the file was written on")
+    for case, before in zip(found, expected, strict=True):
+        if case["name"].startswith("native"):
+            assert case["networks"] == before["networks"], case["name"]
 
 
 def test_the_kinds_of_the_file_differ(again: list[dict[str, Any]]) -> None:

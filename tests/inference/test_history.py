@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from probprop.inference.history import UpdateWarning, warn_of_counts
 from probprop.inference.posterior import Epoch, initial_posterior
+from probprop.inference.training import UpdateWarning, warn_of_counts
 
 POSTERIOR = initial_posterior(  # of 10 * 5 + 1 * 11 = 61 weights
     [4, 10, 1],

@@ -18,6 +18,7 @@ from scipy import sparse
 from probprop import _kernel
 from probprop._types import Array, FloatArray
 from probprop.distributions.functions import SampledNetwork
+from probprop.encoding.piecewise import fit_piecewise
 from probprop.inference import native
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Basis, ColumnBasis, Encoded, basis_of, continuous, readable
@@ -192,7 +193,10 @@ def test_training_is_that_of_the_array(
         assert_same(got.noise_network, expected.noise_network, rtol)
     np.testing.assert_allclose(records.log_Z_sums, expected_records.log_Z_sums, rtol, rtol * n)
     exact = 4 if task.memory is None else 3  # the guards of factors may fall on either side
-    np.testing.assert_array_equal(records.counts[:, :exact], expected_records.counts[:, :exact])
+    # Single precision rounds a few points of hundreds to the other side of any guard.
+    few = 0.1 * n if dtype == "float32" else 0.0
+    counts = (r.counts[:, :exact] for r in (records, expected_records))
+    np.testing.assert_allclose(*counts, rtol=0.0, atol=few)
 
 
 @settings(max_examples=15, deadline=None)
@@ -266,7 +270,7 @@ def test_evidence_of_a_rare_input_is_given_back_while_it_is_0(n: int) -> None:
 @given(
     source=st.sampled_from(["sparse", "encoded"]),
     hidden=st.lists(st.integers(1, 40), min_size=0, max_size=3),
-    n=st.integers(1, 40),
+    n=st.one_of(st.integers(1, 40), st.just(150)),
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["float64", "float32"]),
 )
@@ -301,6 +305,29 @@ def test_predictions_are_those_of_the_array(
         expected_slopes = listed.by_columns(expected_slopes)
     np.testing.assert_allclose(values, expected_values, 1e-12, 1e-12)
     np.testing.assert_allclose(slopes, expected_slopes, 1e-11, 1e-11)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("hidden", [(3,), (48,), (150, 7)])
+def test_many_encoded_rows_are_predicted_as_one_is(hidden: tuple[int, ...], dtype: str) -> None:
+    """Many have the first layer tabled for every interval; see cpp/predict.hpp."""
+    random = np.random.RandomState(0)
+    X = np.column_stack([random.standard_cauchy((900, 3)), random.randint(3, size=900)])
+    rows = Encoded(X.astype(dtype), fit_piecewise(X[:500], 16).basis)
+    networks = [
+        (start(random, [rows.shape[1], *hidden, 2], dtype, 2), scales(random, rows.shape[1], 2))
+        for _ in range(3)
+    ]
+    rtol, many = RTOL[dtype], np.stack(native.predict_members(networks, rows, n_threads=2))
+    one = [np.stack(native.predict_members(networks, rows[i : i + 1])) for i in range(0, 900, 9)]
+    np.testing.assert_allclose(many[:, :, ::9], np.concatenate(one, axis=2), rtol, rtol)
+    array = rows.toarray()
+    for k, (q, scaling) in enumerate(networks):
+        expected = native.predict_moments(q, array, None, scaling)
+        np.testing.assert_allclose(many[:, k], expected, rtol, rtol)
+    rows.X[700, 0] = 1e35
+    with pytest.raises(ValueError, match="too large"):
+        native.predict_members(networks, rows)
 
 
 @pytest.mark.parametrize("source", ["sparse", "encoded"])

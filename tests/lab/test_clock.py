@@ -7,8 +7,7 @@ import sys
 import threading
 import time
 
-from probprop.cli.methods import processor_seconds
-from probprop_lab.clock import CLOCK, wall_note
+from probprop_lab.clock import CLOCK, processor_seconds, wall_note
 from probprop_lab.experiments import EXPERIMENTS, report
 from probprop_lab.experiments.harness.job import Job
 from probprop_lab.experiments.registry import run_job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
@@ -16,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 
-from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
+from probprop import Candidate, PBPRegressor, Trial, plot
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import predictive_coverage
 from probprop.metrics.importance import Dependence, Importance
@@ -172,7 +173,7 @@ class TestCalibration:
         p = Mixture.of_one(np.zeros(100), np.zeros(100), 1.0)
         vertices = band(plot.calibration(p.rvs(1, 0)[0], p), "within chance")
         at_half = vertices[np.isclose(vertices[:, 0], 0.5)][:, 1]
-        half = 0.05 * largest_by_chance(100)
+        half = largest_by_chance(100)
         assert_allclose([at_half.min(), at_half.max()], [0.5 - half, 0.5 + half])
 
 
@@ -293,7 +294,8 @@ class TestWeightPosterior:
 
 
 CLASSES = np.arange(30) % 2
-CURVES = [CandidateCurve(Candidate(n, 50, n), (20, 40, 80), (-n, 1 - n, -n)) for n in (2, 9, 32)]
+SCORES = [((-n,), (1 - n,), (-n,)) for n in (2, 9, 32)]
+TRIALS = [Trial(Candidate(2 - s[0][0], 50), (20, 40, 80), s, "", 0.3) for s in SCORES]
 PROBA = np.random.RandomState(0).dirichlet([1.0, 1.0], 30)
 
 
@@ -309,10 +311,10 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             return plot.training_curve(model.history_, ax=ax)
         case "partial_dependence":
             return plot.partial_dependence(model, X, 2, ax=ax)
-        case "dependence_curve" | "dependence_marks":
+        case "dependence":
             mean = np.linspace(1.0, 2.0, 6)[:, np.newaxis]
             found = Dependence(mean, mean - 0.5, mean + 0.5)
-            at: Any = np.arange(6) if name == "dependence_curve" else list("abcdef")
+            at: Any = np.arange(6)
             options: Any = {"outputs": {0: "mean"}, "name": "x", "target": "y", "ax": ax}
             drawn = getattr(plot, name)(at, found, **options)
             return drawn
@@ -325,7 +327,7 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             drawn = getattr(plot, name)(CLASSES, PROBA, ax=ax)
             return drawn
         case "candidate_curves":
-            return plot.candidate_curves(CVChoice(tuple(CURVES), 2, 20), ax=ax)
+            return plot.candidate_curves(SimpleNamespace(trials_=TRIALS), ax=ax)
         case "confusion_matrix":
             return plot.confusion_matrix(CLASSES, PROBA, ["no", "yes"], ax=ax)
         case _:
@@ -333,7 +335,7 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             return drawn
 
 
-@pytest.mark.parametrize("name", sorted(set(plot.__all__) - {"important_features"}))
+@pytest.mark.parametrize("name", sorted(plot.__all__))
 class TestEveryPlot:
     def test_opens_one_figure_with_a_layout_and_never_shows(
         self, name: str, monkeypatch: pytest.MonkeyPatch

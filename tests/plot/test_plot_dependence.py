@@ -10,9 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_diabetes
 
-from probprop import PBPRegressor, plot
+from probprop import plot
 from probprop.metrics import Dependence, Importance
 
 matplotlib.use("Agg")
@@ -28,37 +27,9 @@ def no_figure_stays_open() -> Iterator[None]:
     plt.close("all")
 
 
-def diabetes() -> tuple[PBPRegressor, Any]:
-    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    return PBPRegressor(20, n_epochs=5, random_state=0).fit(X[:350], y[:350]), X
-
-
-class TestImportantFeatures:
-    def test_orders_linear_effects_by_their_size_over_the_rows(self) -> None:
-        rng = np.random.RandomState(0)
-        X = rng.standard_normal((500, 5)) * [1, 1, 10, 1, 1]
-        X[:, 4] = rng.uniform(size=500) < 0.01  # a large effect, but on few rows
-        y = X @ [3.0, 0.0, 0.1, -2.0, 4.0] + 0.01 * rng.standard_normal(500)
-        model = PBPRegressor((), random_state=0).fit(X, y)
-        assert plot.important_features(model, X, n=4) == [0, 3, 2, 4]
-        assert plot.important_features(model, X, n=9)[-1] == 1
-        assert len(plot.important_features(model, X, n=9)) == 5
-
-    def test_of_a_frame_warns_of_nothing(self) -> None:
-        model, X = diabetes()
-        important = plot.important_features(model, X)
-        assert len(important) == 4
-        assert X.columns[important[0]] in ("bmi", "s5")
-
-    def test_refuses_none(self) -> None:
-        model, X = diabetes()
-        with pytest.raises(ValueError, match="n == 0"):
-            plot.important_features(model, X, n=0)
-
-
 class TestPanels:
     def test_a_curve_has_the_band_of_its_own_output(self) -> None:
-        ax = plot.dependence_curve([1, 2, 3], BAND, outputs={1: "mean"}, **LABELS)
+        ax = plot.dependence([1, 2, 3], BAND, outputs={1: "mean"}, **LABELS)
         assert_array_equal(ax.get_lines()[0].get_ydata(), MEAN[:, 1])
         vertices = ax.collections[0].get_paths()[0].vertices
         at_two = vertices[np.isclose(vertices[:, 0], 2.0)][:, 1]
@@ -66,30 +37,29 @@ class TestPanels:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("column", "predicted")
 
     def test_several_outputs_have_lines_that_differ_without_colours_too(self) -> None:
-        ax = plot.dependence_curve([1, 2, 3], BAND, outputs={0: "no", 1: "yes"}, **LABELS)
+        ax = plot.dependence([1, 2, 3], BAND, outputs={0: "no", 1: "yes"}, **LABELS)
         assert not ax.collections
         assert len({line.get_marker() for line in ax.get_lines()}) == 2
 
     def test_ticks_at_the_bottom_are_rows_a_hundred_at_most(self) -> None:
         rows = np.linspace(1.0, 3.0, 1_000)
-        ax = plot.dependence_curve([1, 2, 3], BAND, outputs={0: "mean"}, rows=rows, **LABELS)
+        ax = plot.dependence([1, 2, 3], BAND, outputs={0: "mean"}, rows=rows, **LABELS)
         ticks = ax.get_lines()[-1].get_xdata()
         assert len(ticks) == 300
         assert np.isin(ticks, rows).all()
 
     def test_dates_are_drawn_as_dates(self) -> None:
         days = np.array(["2024-01-01", "2024-02-01", "2024-03-01"], "datetime64[D]")
-        ax = plot.dependence_curve(days, BAND, outputs={0: "mean"}, rows=days, **LABELS)
+        ax = plot.dependence(days, BAND, outputs={0: "mean"}, rows=days, **LABELS)
         assert ax.xaxis.get_converter() is not None
         assert_array_equal(ax.get_lines()[0].get_xdata(), days)
 
-    def test_categories_are_marks_from_the_top(self) -> None:
-        ax = plot.dependence_marks(["a", "$b", "c"], BAND, outputs={0: "mean"}, **LABELS)
-        assert [text.get_text() for text in ax.get_yticklabels()] == ["a", r"\$b", "c"]
-        assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    def test_categories_are_marks(self) -> None:
+        ax = plot.dependence(["a", "$b", "c"], BAND, outputs={0: "mean"}, **LABELS)
+        assert [text.get_text() for text in ax.get_xticklabels()] == ["a", r"\$b", "c"]
         (points, _, (bars,)) = ax.containers[0]
-        assert_array_equal(points.get_xdata(), MEAN[:, 0])
-        assert_allclose([s[:, 0] for s in bars.get_segments()], MEAN[:, :1] + [-0.1, 0.05])
+        assert_array_equal(points.get_ydata(), MEAN[:, 0])
+        assert_allclose([s[:, 1] for s in bars.get_segments()], MEAN[:, :1] + [-0.1, 0.05])
 
     def test_the_ranking_shows_means_and_spreads(self) -> None:
         loss = np.array([[0.4, 0.6], [0.1, 0.1], [0.0, -0.2]])

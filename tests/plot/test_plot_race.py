@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probprop import Candidate, CandidateCurve, CVChoice, plot
+from probprop import Candidate, Trial, plot
 from probprop.plot.model import candidate_in_words
 
 matplotlib.use("Agg")
 
-CURVES = (
-    CandidateCurve(Candidate(None, (50,), 10.0), (20, 40), (-2.0, -1.8), (-3.0, -4.0), (1.0, 2.0)),
-    CandidateCurve(Candidate(None, (50,)), (20,), (-2.1,), (-3.0,), (1.0,)),
-    CandidateCurve(Candidate(32, (50, 50)), (20, 40), (-1.5, -1.6), (-3.0, -4.0), (1.0, 2.0)),
-    CandidateCurve(Candidate(64, (50, 50)), (), outcome="too costly for the budget"),
+TRIALS = (
+    Trial(Candidate(None, (50,), 10.0), (20, 40), ((-2.1, -1.9), (-1.8, -1.8)), weight=0.25),
+    Trial(Candidate(None, (50,)), (20,), ((-2.1,),)),
+    Trial(Candidate(32, (50, 50)), (20, 40), ((-1.5,), (-1.6,)), weight=0.75),
+    Trial(Candidate(64, (50, 50)), outcome="predictions were not finite"),
 )
+
+
+def fitted(*trials: Trial) -> Any:
+    return SimpleNamespace(trials_=list(trials))
 
 
 @pytest.fixture(autouse=True)
@@ -29,21 +35,21 @@ def no_figure_stays_open() -> Iterator[None]:
     plt.close("all")
 
 
-def test_each_candidate_is_a_line_and_the_choice_a_ring() -> None:
-    ax = plot.candidate_curves(CVChoice(CURVES, 2, 20))
+def test_each_candidate_is_a_line_and_stacked_ones_have_rings() -> None:
+    ax = plot.candidate_curves(fitted(*TRIALS))
     *lines, ring = ax.get_lines()
-    for line, curve in zip(lines, CURVES[:3], strict=True):
+    for line, curve in zip(lines, TRIALS[:3], strict=True):
         assert_array_equal(line.get_xdata(), curve.n_epochs)
-        assert_array_equal(line.get_ydata(), curve.calibrated)
+        assert_array_equal(line.get_ydata(), curve.means)
         assert line.get_label() == candidate_in_words(curve.candidate)
-    assert_allclose(ring.get_xydata(), [[20, -1.5]])
+    assert_allclose(ring.get_xydata(), [[40, -1.8], [20, -1.5]])
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["raw, 50", "32 ramps, 50 + 50", "evidence cap 10", "no cap", "chosen"]
+    assert labels == ["raw, 50", "32 ramps, 50 + 50", "evidence cap 10", "no cap", "stacked"]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["20", "40"]
 
 
 def test_forms_differ_in_colour_and_marker_and_evidence_caps_in_style() -> None:
-    *lines, _ = plot.candidate_curves(CVChoice(CURVES, 2, 20)).get_lines()
+    *lines, _ = plot.candidate_curves(fitted(*TRIALS)).get_lines()
     one, other, deep = lines
     assert (one.get_color(), one.get_marker()) == (other.get_color(), other.get_marker())
     assert one.get_linestyle() != other.get_linestyle()
@@ -52,11 +58,11 @@ def test_forms_differ_in_colour_and_marker_and_evidence_caps_in_style() -> None:
 
 
 def test_a_curve_far_below_does_not_squeeze_the_others() -> None:
-    lost = CandidateCurve(Candidate(8), (20,), (-900.0,), (-900.0,), (1.0,))
-    low, high = plot.candidate_curves(CVChoice((*CURVES, lost), 2, 20)).get_ylim()
+    lost = Trial(Candidate(8), (20,), ((-900.0,),), weight=1.0)
+    low, high = plot.candidate_curves(fitted(*TRIALS, lost)).get_ylim()
     assert -4.0 < low < -2.1 < -1.5 < high
     # A candidate without a rival is shown whole.
-    low, _ = plot.candidate_curves(CVChoice((lost,), 0, 20)).get_ylim()
+    low, _ = plot.candidate_curves(fitted(lost)).get_ylim()
     assert low < -900.0
 
 
@@ -68,9 +74,9 @@ def test_words() -> None:
 
 
 def test_a_power_has_a_colour_of_its_own() -> None:
-    power = replace(CURVES[0], candidate=replace(CURVES[0].candidate, power=0.5))
-    ax = plot.candidate_curves(CVChoice((CURVES[0], power), 1, 20))
+    power = replace(TRIALS[0], candidate=replace(TRIALS[0].candidate, power=0.5))
+    ax = plot.candidate_curves(fitted(TRIALS[0], power))
     one, other, _ = ax.get_lines()
     assert one.get_color() != other.get_color()
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["raw, 50", "raw, 50, square root", "chosen"]
+    assert labels == ["raw, 50", "raw, 50, square root", "stacked"]

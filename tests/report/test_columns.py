@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from probprop.report.dependence import columns_of_array, columns_of_table, rows_of, unique
-from probprop.table.encoding import fit_encoder
+from probprop.report.dependence import columns_of_table
+from probprop.table.encoding import TableEncoder
 
 DAYS = pd.date_range("2024-01-01", periods=60, freq="D")
 
@@ -26,7 +25,8 @@ def table() -> pd.DataFrame:
 
 
 def test_each_column_knows_its_kind_range_and_place() -> None:
-    encoder, X = fit_encoder(table())
+    encoder = TableEncoder().fit(table())
+    X = encoder.encode(table())
     columns = {column.name: column for column in columns_of_table(encoder, table())}
     assert list(columns) == list(table())
     assert {name: c.kind for name, c in columns.items()} == encoder.kinds
@@ -42,28 +42,27 @@ def test_each_column_knows_its_kind_range_and_place() -> None:
 
 
 def test_a_category_is_one_of_them_and_never_two() -> None:
-    encoder, _ = fit_encoder(table())
+    encoder = TableEncoder().fit(table())
     district = columns_of_table(encoder, table())[0]
     assert len(district.place) == 2
     np.testing.assert_array_equal(district.encode(district.marks()).sum(axis=1), [1.0, 1.0])
 
 
 def test_the_parts_of_a_date_move_together() -> None:
-    encoder, _ = fit_encoder(table())
+    encoder = TableEncoder().fit(table())
     sold = columns_of_table(encoder, table())[3]
     at, values = sold.steps(7)
     assert values.shape == (len(at), 7, len(sold.place))
-    days = encoder.parts["sold"].index("day_of_year")
-    months = encoder.parts["sold"].index("month")
+    assert encoder["sold"].parts == ("year", "season", "weekday")
     for when, of_rows in zip(at, values, strict=True):
-        assert abs(of_rows[:, days] - when.day_of_year).max() <= 1.0
-        np.testing.assert_array_equal(of_rows[:, months], 1 + (of_rows[:, days] > 31) * 1.0)
-    assert values[..., days].min() == 1.0
-    assert values[..., days].max() == 59.0
+        year = 2024.0 + (when.day_of_year - 1 + when.hour / 24.0) / 366.0
+        assert abs(of_rows[:, 0] - year).max() <= 1.0 / 366.0
+        np.testing.assert_allclose(of_rows[:, 1], np.sin(2.0 * np.pi * of_rows[:, 0]), atol=1e-9)
+        np.testing.assert_allclose(of_rows[:, 2], np.cos(2.0 * np.pi * of_rows[:, 0]), atol=1e-9)
 
 
 def test_gaps_and_unknown_categories_are_counted() -> None:
-    encoder, _ = fit_encoder(table())
+    encoder = TableEncoder().fit(table())
     gaps = table().astype(object)
     gaps.loc[:3, "area"] = None
     gaps.loc[0, "district"] = "Spandau"
@@ -76,27 +75,5 @@ def test_gaps_and_unknown_categories_are_counted() -> None:
 def test_many_categories_have_the_most_frequent_marked() -> None:
     names = [f"c{i:02}" for i in range(20) for _ in range(i + 1)]
     frame = pd.DataFrame({"kind": names})
-    [column] = columns_of_table(fit_encoder(frame)[0], frame)
+    [column] = columns_of_table(TableEncoder().fit(frame), frame)
     assert column.marks() == [f"c{i:02}" for i in range(19, 7, -1)]
-
-
-def test_an_array_is_a_table_of_numbers() -> None:
-    X = np.column_stack([np.arange(30.0), np.where(np.arange(30) < 3, np.nan, 1.0)])
-    first, second = columns_of_array(X, ["a", "b"])
-    assert (first.place, second.place) == ((0,), (1,))
-    assert len(X) - len(second.cells) == 3
-    at, values = first.steps(5)
-    assert values.shape == (50, 1, 1)
-    assert at[0] == pytest.approx(0.29)
-
-
-def test_what_does_not_belong_together_is_refused() -> None:
-    encoder, X = fit_encoder(table())
-    with pytest.raises(ValueError, match="give both, or neither"):
-        rows_of(X, encoder.names, table=table())
-    with pytest.raises(ValueError, match="Got 59 rows"):
-        rows_of(X, encoder.names, table=table()[1:], encoder=encoder)
-
-
-def test_names_that_occur_twice_are_told_apart() -> None:
-    assert unique(["a", "a", "b", "a"]) == ["a", "a (2)", "b", "a (3)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,19 +14,18 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
-from cv_models import ENCODED, LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
+from cv_models import LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
 from probprop import Mixture, TransformedMixture, load
 from probprop.facts import number
 from probprop.metrics.verdict import Intervals, Scale, Verdict
 from probprop.report import (
     calibration_in_words,
     choice_in_words,
-    classification_sections,
     model_facts,
-    regression_sections,
     render,
 )
 from probprop.report.sections import _verdict_sentences
+from report_sections import sections_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -39,114 +39,85 @@ def fitted(kind: str) -> Any:
 
 
 def sections(kind: str, model: Any = None) -> dict[str, Any]:
-    make, y = {
-        "values": (regression_sections, Y),
-        "prices": (regression_sections, PRICES),
-        "labels": (classification_sections, LABELS),
-    }[kind]
+    y = {"values": Y, "prices": PRICES, "labels": LABELS}[kind]
     model = fitted(kind) if model is None else model
     options: Any = {"feature_names": NAMES, "target": "price", "held_out": True}
-    return {section.title: section for section in make(model, X, y, **options)}
+    return {section.title: section for section in sections_of(model, X, y, **options)}
 
 
 @pytest.mark.parametrize("kind", ["values", "labels"])
-def test_the_report_shows_the_race(kind: str) -> None:
+def test_the_report_shows_the_search(kind: str) -> None:
     model, made = fitted(kind), sections(kind)
     section = made[CHOICE]
-    assert list(made).index(CHOICE) == list(made).index("Training") + 1
-    assert section.text.startswith("2 settings were trained on folds of the rows")
-    assert "parted into 2 folds 2 times; the 4 networks of all folds predict" in section.text
-    assert f"{model.choice_.n_epochs} epochs." in section.text
+    assert choice_in_words(model) in section.text
     ((image, alt),) = section.figures
     ElementTree.fromstring(image)
     assert "held-out" in alt
     header, rows = section.table
     assert [len(row) for row in rows] == [len(header)] * 2
-    chosen = model.choice_.curves[model.choice_.best]
-    at = chosen.n_epochs.index(model.choice_.n_epochs)
-    assert rows[0][1:4] == [
-        str(model.choice_.n_epochs),
-        f"{chosen.calibrated[at]:.3f}".replace("-", "−"),
-        f"{chosen.raw[at]:.3f}".replace("-", "−"),
-    ]
-    assert rows[0][4].startswith("chosen (")
-    gain = max(chosen.calibrated) - max(model.choice_.curves[1 - model.choice_.best].calibrated)
-    assert f"{gain:.3f} above the next best" in section.text
+    best = max(model.trials_, key=lambda trial: trial.weight)
+    score = f"{best.best[1]:.3f}".replace("-", "−")
+    assert rows[0][1:4] == [str(best.best[0]), score, f"{best.weight:.2f}"]
     assert CHOICE in render("title", list(made.values()), footer="")
 
 
-def test_a_race_of_one_and_candidates_that_were_left_out() -> None:
-    model = small(budget=1e-6).fit(X, Y)
-    section = sections("values", model)[CHOICE]
-    assert "nothing else was compared" in section.text
-    assert section.table[1][1][1:4] == ["–", "–", "–"]
-    assert section.table[1][1][4] == "too costly for the budget"
-    alone = small(candidates=[model.choice_.candidate]).fit(X, Y)
-    assert sections("values", alone)[CHOICE].text.startswith("One setting was trained")
-    assert choice_in_words(alone).endswith("; the only setting")
-
-
-def test_why_it_ended() -> None:
-    model = small().fit(X[:40], Y[:40])
-    assert model.choice_.ended == "the race was over"
-    assert "Training ended" not in sections("values", model)[CHOICE].text
-    model.choice_ = replace(model.choice_, ended="out of time")
-    assert (
-        "trained again. Training ended: out of time. In the"
-        in sections("values", model)[CHOICE].text
-    )
+def test_several_groups_and_one() -> None:
+    model = copy(fitted("values"))
+    first = model.groups_[0]
+    assert f"{first.n_epochs} epochs" in choice_in_words(model)
+    model.estimators_ = [*model.estimators_[:2], *model.estimators_[:2]]
+    model.groups_ = [replace(first, weight=0.75), replace(first, weight=0.25)]
+    assert "is a mixture of 2 candidates with 2 networks" in sections("values", model)[CHOICE].text
+    assert "(weight 0.75); " in choice_in_words(model)
+    assert choice_in_words(model).endswith("; stacked from 2 candidates")
+    alone = small(candidates=[first.candidate]).fit(X, Y)
+    assert choice_in_words(alone).endswith("; the only candidate")
 
 
 def test_the_calibration_of_error_bars() -> None:
     model = fitted("values")
     found = model.calibration_
     section = sections("values")[CALIBRATION]
-    factor, squares = np.sqrt(found.factor), found.squares
-    assert f"were {np.sqrt(squares.error):.2f} times as large" in section.text
-    assert f"all 4 networks will be {np.sqrt(squares.total):.2f} times" in section.text
-    assert f"by the factor {factor:.2f}" in section.text
-    assert ("widened" if factor > 1.0 else "narrowed") in section.text
-    gain = f"{found.gain:+.3f} ± {found.gain_error:.3f}"
-    assert f"gains {gain} in log density per row, so it is used" in section.text
+    factor, gain = np.sqrt(found.factor), f"{found.gain:+.3f} ± {found.gain_error:.3f}"
+    assert calibration_in_words(model) in section.text
     values = {row[0]: row[1] for row in section.table[1]}
     assert values["Factor of the error bars"] == f"{factor:.3f}"
     assert values["Gain of the noise network"] == gain
+    shape = found.recalibration
+    assert shape is not None
+    assert values["Shape and support"] == shape.in_words
     assert calibration_in_words(model) == (
-        f"error bars times {factor:.2f}; a noise network, which gains {gain} per row"
+        f"error bars times {factor:.2f}; a noise network, which gains {gain} per row; "
+        f"{shape.in_words}"
     )
 
 
 def test_a_calibration_in_an_interpreter() -> None:
     found = fitted("values").calibration_
     gain = f"gain {found.gain:.3g} ± {found.gain_error:.2g}"
-    with_noise = f"Calibration(factor={found.factor:.3g}, a noise network ({gain}), n=150)"
-    assert repr(found) == with_noise
-    bare = repr(replace(found, noise=None, gain=np.nan))
+    with_noise = f"Calibration(factor={found.factor:.3g}, a noise network ({gain})"
+    assert repr(found) == f"{with_noise}, {found.recalibration.in_words}, n=150)"
+    bare = repr(replace(found, noise=None, gain=np.nan, recalibration=None))
     assert bare == f"Calibration(factor={found.factor:.3g}, the same noise everywhere, n=150)"
 
 
 @pytest.mark.parametrize(
-    ("gain", "words", "line"),
+    ("gain", "cell", "line"),
     [
-        (-0.02, "gained nothing on rows it had not seen (−0.020 ± 0.010", "the same everywhere"),
-        (np.nan, "too few rows, or too few seconds, to learn where", "too few rows or seconds"),
+        (-0.02, "−0.020 ± 0.010", "the same everywhere"),
+        (np.nan, "–", "too few rows to learn"),
     ],
 )
-def test_a_model_without_a_noise_network(gain: float, words: str, line: str) -> None:
+def test_a_model_without_a_noise_network(gain: float, cell: str, line: str) -> None:
     model = small(cv=KFold(2)).fit(X, Y)
-    squares = replace(model.calibration_.squares, error=0.25)
-    found = replace(model.calibration_, squares=squares, noise=None, gain=gain, gain_error=0.01)
-    model.calibration_ = found
-    assert "The 2 networks of the folds predict" in sections("values", model)[CHOICE].text
-    text = sections("values", model)[CALIBRATION].text
-    assert words in text
-    assert "0.50 times as large" in text
-    assert "narrowed" in text
-    assert line in calibration_in_words(model)
+    model.calibration_ = replace(model.calibration_, noise=None, gain=gain, gain_error=0.01)
+    section = sections("values", model)[CALIBRATION]
+    assert ["Gain of the noise network", cell] in [row[:2] for row in section.table[1]]
+    assert line in section.text
 
 
 def test_error_bars_that_are_too_narrow_are_not_told_to_be_calibrated_twice() -> None:
-    narrow = Verdict(Intervals(None, 1_000, 0.0, None, (0.95, 0.8), Scale(1.5, 0.02)), ())
+    narrow = Verdict(Intervals(1_000, 0.0, False, 0.95, 0.8, Scale(1.5, 0.02)), ())
     assert "PBPRegressorCV" in _verdict_sentences(narrow, calibrated=False)
     assert "PBPRegressorCV" not in _verdict_sentences(narrow, calibrated=True)
 
@@ -159,11 +130,9 @@ def test_the_calibration_of_probabilities() -> None:
     assert values["Temperature"] == f"{found.temperature:.3f}"
     assert values["Log-loss"] == f"{found.log_loss:.4f}"
     assert values["Log-loss before"] == f"{found.raw_log_loss:.4f}"
-    for temperature, words in ((2.0, "too sure"), (0.5, "less sure than they could be")):
-        other = fit_small("labels")
-        other.calibration_ = replace(found, temperature=temperature)
-        assert f"were {words} of the class" in sections("labels", other)[CALIBRATION].text
-        assert calibration_in_words(other).startswith(f"temperature {temperature:.2f}; log-loss")
+    line = calibration_in_words(model)
+    assert line.startswith(f"temperature {found.temperature:.2f}; log-loss")
+    assert line in section.text
 
 
 def test_the_facts(tmp_path: Path) -> None:
@@ -171,8 +140,8 @@ def test_the_facts(tmp_path: Path) -> None:
     facts = dict(model_facts(model, NAMES, "price"))
     assert facts["Choice"] == choice_in_words(model)
     assert facts["Calibration"] == calibration_in_words(model)
-    assert facts["Ensemble"] == "4 networks, one for each fold of 2 partitions; below is the first"
-    assert facts["Network"].startswith("3 features encoded as 15 numbers, 4 hidden units")
+    assert facts["Ensemble"].startswith(f"{len(model.estimators_)} networks, one for each fold")
+    assert facts["Network"].startswith("3 features")
     assert facts["Seed"] == "0"
     assert "Noise before calibration" in facts
     model.save(tmp_path / "m")
@@ -182,28 +151,25 @@ def test_the_facts(tmp_path: Path) -> None:
 
 class TestPowers:
     def test_the_report_says_what_is_predicted(self) -> None:
-        model = fit_small("prices", candidates=[ENCODED, SQUARE_ROOT])
+        model = fit_small("prices", candidates=[SQUARE_ROOT])
         made = sections("prices", model)
-        words = "predict the square root of price, since errors grow with it"
-        assert model.choice_.candidate == SQUARE_ROOT
+        words = "predicts the square root of the target, since errors grow with it"
         assert words in made[CHOICE].text
-        assert 'One with "square root" predicts the square root of price.' in made[CHOICE].text
         names = [row[0] for row in made[CHOICE].table[1]]
-        assert names == ["4 ramps, 4, square root, no cap", "4 ramps, 4, no cap"]
+        assert names == ["4 ramps, 4, square root, no cap"]
         assert choice_in_words(model).endswith(
-            "best of 2 settings; predicts the square root of the target, since errors grow with it"
+            "the only candidate; predicts the square root of the target, since errors grow with it"
         )
         assert words not in sections("values")[CHOICE].text
-        assert "All of this is about the square root of price;" in made[CALIBRATION].text
         model.calibration_ = replace(model.calibration_, noise=None, gain=0.0)
         line = calibration_in_words(model)
-        assert line.endswith("; the noise of the square root is the same everywhere")
+        assert "; the noise of the square root is the same everywhere" in line
 
     def test_scales_are_in_target_units(self) -> None:
         model = fitted("prices")
         unit, made = model.calibration_.transformation.unit, sections("prices")
         where = f"where that is {number(unit)}"
-        slope = made[CALIBRATION].table[1][-1]
+        slope = made[CALIBRATION].table[1][-2]
         assert slope[1] == number(unit * model.calibration_.range.slope)
         assert slope[2].endswith(f"in units of price {where}.")
         assert f"as that of price where it is {number(unit)}" in made["Training"].text
@@ -216,14 +182,6 @@ class TestPowers:
         at_the_unit = Mixture.of_one([0.0], [0.0], std / unit)
         there = TransformedMixture(at_the_unit, model.calibration_.transformation)
         assert_allclose(there.aleatoric_std, std, rtol=0.05)
-
-    def test_a_gain_that_is_not_clear(self) -> None:
-        model = fit_small("prices", candidates=[ENCODED, SQUARE_ROOT])
-        choice = replace(model.choice_, best=1 - model.choice_.best)
-        model.choice_ = replace(choice, n_epochs=choice.curves[choice.best].n_epochs[0])
-        text = sections("prices", model)[CHOICE].text
-        assert ' below that of "4 ramps, 4, square root, no cap" after' in text
-        assert "which is no clear gain." in text
 
 
 def test_a_loaded_model_has_the_same_report(tmp_path: Path) -> None:

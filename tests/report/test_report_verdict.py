@@ -12,8 +12,8 @@ from scipy.stats import norm
 from probprop import PBPRegressor, metrics
 from probprop.distributions.mixture import Mixture
 from probprop.metrics.verdict import verdict
-from probprop.report import regression_sections
 from probprop.report.sections import _coverage_sentence
+from report_sections import sections_of
 
 
 def test_the_verdict_does_not_contradict_the_chart() -> None:
@@ -35,7 +35,7 @@ def test_a_skewed_table_is_told_where_its_intervals_are_not_calibrated() -> None
     price = 1e5 * np.exp(0.8 * X[:, 0] + 0.4 * X[:, 1] + 0.35 * rng.standard_normal(1_600))
     model = PBPRegressor(random_state=0).fit(X[:1000], price[:1000])
     options: Any = {"feature_names": ["area", "place", "age"], "target": "price", "held_out": True}
-    text = regression_sections(model, X[1000:], price[1000:], **options)[0].text
+    text = sections_of(model, X[1000:], price[1000:], **options)[0].text
     assert "The hypothesis that they are calibrated has p < 0.001." in text
     narrow = r"here predictions are above ([\d,]+) they are about (\d+) % too narrow"
     wide = r"here predictions are below ([\d,]+) they are about (\d+) % too wide"

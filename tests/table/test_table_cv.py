@@ -80,6 +80,6 @@ def test_missing_cells() -> None:
     holes = FRAME.assign(x=FRAME["x"].where(np.arange(60) % 7 > 0))
     drop = ["kind", "often"]
     with pytest.raises(TableError, match="missing"):
-        fit_table_model(holes, "y", drop=drop, estimator=small())
+        fit_table_model(holes, "y", drop=drop, estimator=small(missing="error"))
     model = fit_table_model(holes, "y", drop=drop, estimator=small(missing="marginalize"))
     assert np.isfinite(model.predict(holes)).all()

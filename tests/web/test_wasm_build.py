@@ -18,7 +18,7 @@ RECORD = json.loads(text_of("kernel.json"))
 
 def test_it_was_built_from_these_sources() -> None:
     assert RECORD["sources"] == build_wasm.hash_of_sources(), (
-        "cpp/ has changed since src/probprop/web/kernel.wasm was built: run make wasm."
+        "cpp/ has changed since src/probprop/web/kernel.wasm was built: run make generated."
     )
 
 
@@ -45,7 +45,7 @@ def test_the_hash_feels_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_building_it_again_gives_the_same_bytes(tmp_path: Path) -> None:
     if importlib.util.find_spec("ziglang") is None:
-        pytest.skip("the compiler is not installed: pip install 'probprop[wasm]'")
+        pytest.skip("the compiler is not installed: pip install 'probprop[cross]'")
     compiler = f"ziglang {version('ziglang')}"
     if compiler != RECORD["compiler"]:
         pytest.skip(f"the compiler is {compiler}, but the module is that of {RECORD['compiler']}")

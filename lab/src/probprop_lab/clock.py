@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+
+from probprop._types import Array
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
@@ -40,3 +45,26 @@ def wall_note(rows: Iterable[Mapping[str, Any]]) -> str:
         return ""
     which = "" if n_wall == len(clocks) else f"of {n_wall} of {len(clocks)} fits "
     return f"seconds: {which}wall time, from before they were processor time"
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process: all its threads, and its children that ended."""
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
+
+
+def fit_and_predict(
+    estimator: Any, X: Array, y: Array, X_test: Array, predict: Callable[[Any, Array], Any]
+) -> tuple[Any, float, list[str]]:
+    """Return what a fitted estimator predicts, the processor seconds of the fit, and its warnings.
+
+    `predict` gets the estimator and `X_test`, (m, d), and is `predictive` or `log_probabilities`.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = processor_seconds()
+        estimator.fit(X, y)
+        seconds = processor_seconds() - start
+        found = predict(estimator, X_test)
+    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
+    return found, seconds, list(dict.fromkeys(told))

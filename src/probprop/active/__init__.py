@@ -2,12 +2,11 @@
 
 `ActiveLearner` chooses rows of a pool from which a model learns most. `expected_improvement`,
 `upper_confidence_bound` and `thompson` score points by how good their target may be;
-`best_in_pool` and `best_in_box` find the highest score among rows, or within bounds.
+`best_in_pool` finds the highest score among rows.
 """
 
 from probprop.active.acquisition import (
     Acquisition,
-    best_in_box,
     best_in_pool,
     expected_improvement,
     thompson,
@@ -18,7 +17,6 @@ from probprop.active.learner import ActiveLearner
 __all__ = [
     "Acquisition",
     "ActiveLearner",
-    "best_in_box",
     "best_in_pool",
     "expected_improvement",
     "thompson",

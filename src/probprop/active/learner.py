@@ -13,16 +13,10 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_array, check_random_state, check_X_y, get_tags
 
 from probprop._types import Array, FloatArray
-from probprop.active.strategies import (
-    NEEDS,
-    NEEDS_OF_CLASSIFIERS,
-    STRATEGIES,
-    IntArray,
-    by_features,
-)
+from probprop.active.strategies import STRATEGIES, IntArray, by_features
 from probprop.estimators.validation import check_flag, check_int, check_option
 
-StrategyName = Literal["variance_reduction", "variance", "information_gain", "thompson", "random"]
+StrategyName = Literal["variance_reduction", "variance", "thompson", "random"]
 
 
 class ActiveLearner(BaseEstimator):  # type: ignore[misc]
@@ -36,14 +30,12 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     estimator : estimator
         Any regressor; for ``strategy="variance"`` one with ``predict(X, return_std=True)``. Or a
         classifier with `predict_proba`. A clone of it is fitted; it stays as it is.
-    strategy : {"variance_reduction", "variance", "information_gain", "thompson", "random"}, \
+    strategy : {"variance_reduction", "variance", "thompson", "random"}, \
             default="variance_reduction"
         ``"variance_reduction"``: what takes most from the variance of all rows of the pool
         together; from a pool of more than 1,000 rows, a random 1,000 are drawn.
         ``"variance"``: the highest predictive variance, as in [PBP15] section 5.4; for a
         classifier the highest entropy of the class.
-        ``"information_gain"``: the highest mutual information between target and weights, which
-        for a regressor is the same where the noise is constant; needs `predict_distribution`.
         ``"thompson"``: the highest value of a network drawn from the posterior, to find large
         targets rather than to learn the function; needs `sample_functions` of a regressor.
         ``"random"``: what the others have to beat.
@@ -53,7 +45,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         False: `tell` fits afresh on all rows told so far. True: the first `tell` fits, and
         later ones go on from there with `partial_fit` on the new rows only.
     random_state : int, RandomState instance or None, default=None
-        Breaks ties, and draws the networks, the random rows and those of a large pool. With
+        Breaks ties, and draws the networks, the random rows and the sample of a large pool. With
         an int, `ask` gives the same answer until something is told. The fit uses the estimator's
         own seed.
 
@@ -190,19 +182,21 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         check_option("strategy", self.strategy, list(STRATEGIES))
         check_int("batch_size", self.batch_size, 1)
         check_flag("warm_start", self.warm_start)
-        needs, other = NEEDS, "strategy='variance'"
-        if is_classifier(self.estimator):
-            needs, other = NEEDS_OF_CLASSIFIERS, "strategy='random'"
-            if self.strategy == "thompson":
+        needed: list[tuple[str, str, str]] = []
+        strategy = f"strategy={self.strategy!r}"
+        if self.strategy == "thompson":
+            if is_classifier(self.estimator):
                 raise TypeError(
                     "strategy='thompson' looks for large targets, which classes are not: take "
                     "strategy='variance_reduction'."
                 )
-        needed = [(f"strategy={self.strategy!r}", needs.get(self.strategy), other)]
+            needed.append((strategy, "sample_functions", "strategy='variance'"))
+        elif is_classifier(self.estimator) and self.strategy != "random":
+            needed.append((strategy, "predict_proba", "strategy='random'"))
         if self.warm_start:
             needed.append(("warm_start=True", "partial_fit", "warm_start=False"))
         for option, method, other in needed:
-            if method is not None and not hasattr(self.estimator, method):
+            if not hasattr(self.estimator, method):
                 raise TypeError(
                     f"{option} needs an estimator with {method!r}, which "
                     f"{type(self.estimator).__name__} does not have: take {other}."

@@ -19,27 +19,22 @@ tells little about them. Only predictions are used, so any regressor will do. Fo
 f are the probabilities of all classes. Before any row is told there is no f, and the same sum over
 the features alone chooses rows that are spread over the pool.
 
-**Variance and information gain.** After the rows B have been chosen, a candidate x counts with the
-share of its epistemic variance that B would leave it,
+**Variance.** After the rows B have been chosen, a candidate x counts with its epistemic variance,
+or with the entropy of its class, times the share of it that B would leave,
 
-    left(x) = 1 - k(x, B) k(B, B)^-1 k(B, x),      k(x, x') = exp(-d(x, x') / length),
-    variance:          left(x) model(x)
-    information gain:  1/2 log(1 + left(x) model(x) / noise(x))
+    left(x) = 1 - k(x, B) k(B, B)^-1 k(B, x),      k(x, x') = exp(-d(x, x') / length).
 
-with the epistemic variance model(x) and the aleatoric variance noise(x). The estimator gives no
-correlations between rows, so k stands in for them: d is the distance over features of unit variance
-in the pool, and at the average distance the correlation is exp(-2). The rows of B are taken to be
-known without noise: with it, ten neighbors would each look worth measuring wherever noise is large,
-and the noise of a model with few rows is its most uncertain part.
-
-For a classifier, x counts with left(x) times the entropy of its class (variance), or times the
-mutual information of its class and the weights (information gain).
+The estimator gives no correlations between rows, so k stands in for them: d is the distance over
+features of unit variance in the pool, and at the average distance the correlation is exp(-2). The
+rows of B are taken to be known without noise: with it, ten neighbors would each look worth
+measuring wherever noise is large, and the noise of a model with few rows is its most uncertain
+part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -187,43 +182,6 @@ Strategy = Callable[[Any, FloatArray, FloatArray, int, RandomState], IntArray]
 _KNOWN = 1e-12  # a row with a smaller share of its variance left is a copy of one chosen
 
 
-class Variances(NamedTuple):
-    """Predictive variances of n rows, in the square of some unit of the target."""
-
-    model: FloatArray  # (n,)
-    noise: FloatArray  # (n,)
-
-
-def predict_variances(estimator: Any, X: FloatArray) -> Variances:
-    """Return the variances that an estimator predicts, divided by the largest of their sums.
-
-    An estimator without `predict_distribution` does not tell model and noise apart: all of the
-    variance is taken to be the model's.
-    """
-    if hasattr(estimator, "predict_distribution"):
-        predicted = estimator.predict_distribution(X)
-        epistemic_std, aleatoric_std = predicted.epistemic_std, predicted.aleatoric_std
-    else:
-        _, epistemic_std = estimator.predict(X, return_std=True)
-        aleatoric_std = np.zeros(len(X))
-    largest = np.hypot(epistemic_std, aleatoric_std).max()
-    _check_finite(estimator, "standard deviations", largest)
-    unit = largest if largest > 0.0 else 1.0  # squares of targets near 1e-200 would vanish
-    return Variances((epistemic_std / unit) ** 2, (aleatoric_std / unit) ** 2)
-
-
-def information_gain(var: Variances, left: FloatArray) -> FloatArray:
-    """Return the mutual information of each target and the weights, (n,), in nats.
-
-    It is the entropy of the target less that of its noise, both taken to be Gaussian.
-    """
-    of_model = left * var.model
-    # Without either there is nothing to learn: a target that is certainly 0.
-    ratio = np.divide(of_model, var.noise, out=np.zeros_like(of_model), where=of_model > 0.0)
-    gain: FloatArray = 0.5 * np.log1p(ratio)
-    return gain
-
-
 def by_variance(
     estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
 ) -> IntArray:
@@ -234,22 +192,16 @@ def by_variance(
     as for `by_variance_reduction`.
     """
     if is_classifier(estimator):
-        entropy = entr(np.asarray(estimator.predict_proba(X), np.float64)).sum(axis=1)
-        _check_finite(estimator, "probabilities", entropy)
-        return greedy_batch(lambda left: left * entropy, X, n, random_state)
-    var = predict_variances(estimator, X)
-    return greedy_batch(lambda left: left * var.model, X, n, random_state)
-
-
-def by_information_gain(
-    estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
-) -> IntArray:
-    """Choose the n rows whose targets tell most about the weights, by `predict_distribution`."""
-    if is_classifier(estimator):
-        gain = estimator.predict_distribution(X).entropy_model
-        return greedy_batch(lambda left: left * gain, X, n, random_state)
-    var = predict_variances(estimator, X)
-    return greedy_batch(lambda left: information_gain(var, left), X, n, random_state)
+        score = entr(np.asarray(estimator.predict_proba(X), np.float64)).sum(axis=1)
+        _check_finite(estimator, "probabilities", score)
+        return greedy_batch(score, X, n, random_state)
+    if hasattr(estimator, "predict_distribution"):
+        std = estimator.predict_distribution(X).epistemic_std
+    else:
+        _, std = estimator.predict(X, return_std=True)
+    _check_finite(estimator, "standard deviations", std)
+    unit = std.max() or 1.0  # squares of targets near 1e-200 would vanish
+    return greedy_batch((std / unit) ** 2, X, n, random_state)
 
 
 def by_thompson(
@@ -276,24 +228,15 @@ def at_random(
 STRATEGIES: dict[str, Strategy] = {
     "variance_reduction": by_variance_reduction,
     "variance": by_variance,
-    "information_gain": by_information_gain,
     "thompson": by_thompson,
     "random": at_random,
 }
-NEEDS = {"information_gain": "predict_distribution", "thompson": "sample_functions"}
-NEEDS_OF_CLASSIFIERS = {
-    "variance_reduction": "predict_proba",
-    "variance": "predict_proba",
-    "information_gain": "predict_distribution",
-}
 
 
-def greedy_batch(
-    score: Callable[[FloatArray], FloatArray], X: FloatArray, n: int, random_state: RandomState
-) -> IntArray:
+def greedy_batch(score: FloatArray, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
     """Choose n rows one after the other, each given those before.
 
-    `score` takes the share of model variance left at each row, (n_pool,). A Cholesky factorization
+    `score`, (n_pool,), counts with the share of variance left at each row. A Cholesky factorization
     of k(X, X), whose pivots are the rows chosen, gives that share: a batch costs n^2 n_pool
     operations, and no matrix is inverted.
     """
@@ -304,7 +247,7 @@ def greedy_batch(
     factor = np.zeros((n, len(X)))  # one row of the Cholesky factor per choice
     chosen: list[int] = []
     for i in range(n):
-        pick = highest(score(left), chosen, random_state)
+        pick = highest(left * score, chosen, random_state)
         chosen.append(pick)
         if left[pick] > _KNOWN:
             correlation = np.exp(-np.linalg.norm(Xs - Xs[pick], axis=1))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,8 +17,9 @@ from probprop.cli.arguments import (
     Features,
     HiddenLayerSizes,
     NEpochs,
-    check_range,
+    Task,
     column_names,
+    whole,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import (
@@ -32,10 +31,9 @@ from probprop.cli.output import (
     same_file,
     table_writer,
 )
-from probprop.cli.recipes import NetworkOptions, budget_of, check_no_budget, recipe_of
-from probprop.cli.scores import show
+from probprop.cli.recipes import check_budget, estimator_of, option, say_choice
 from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
-from probprop.cli.training import AUTO, TaskOption
+from probprop.judged import show
 from probprop.table.names import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -65,17 +63,7 @@ _TEXT = {".csv": ",", ".tsv": "\t"}
 _EXCEL = ".xlsx"
 
 
-class Strategy(StrEnum):
-    """The strategies of `ActiveLearner`."""
-
-    variance_reduction = "variance_reduction"
-    variance = "variance"
-    information_gain = "information_gain"
-    thompson = "thompson"
-    random = "random"
-
-
-REDUCTION = Strategy.variance_reduction
+Strategy = Literal["variance_reduction", "variance", "thompson", "random"]
 
 
 def active(
@@ -89,10 +77,10 @@ def active(
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column to predict; empty where not measured.")
     ],
-    task: Annotated[
-        TaskOption, typer.Option(help="What the target is: a number, or a class.")
-    ] = AUTO,
-    ask: Annotated[int, typer.Option(metavar="N", help="Rows to measure next.")] = 5,
+    task: Task = "auto",
+    ask: Annotated[
+        Any, typer.Option(metavar="N", parser=whole(1), help="Rows to measure next.")
+    ] = 5,
     output: Annotated[
         str | None,
         typer.Option(
@@ -102,7 +90,9 @@ def active(
             help="Table to write; POOL itself to mark it there.  [default: beside POOL]",
         ),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = REDUCTION,
+    strategy: Annotated[
+        Strategy, typer.Option(help="How to choose the rows.")
+    ] = "variance_reduction",
     features: Features = None,
     drop: Drop = None,
     na: Na = None,
@@ -111,7 +101,10 @@ def active(
     hidden_layer_sizes: HiddenLayerSizes = None,
     n_epochs: NEpochs = None,
     random_state: Annotated[
-        int, typer.Option(metavar="N", help="Same table and seed, same rows.")
+        Any,
+        typer.Option(
+            metavar="N", parser=whole(0, 2**32 - 1), help="Same table and seed, same rows."
+        ),
     ] = DEFAULT_SEED,
 ) -> None:
     """Choose the rows to measure next.
@@ -130,18 +123,15 @@ def active(
 
     The strategies: variance_reduction, the rows that tell most about all others, to learn the whole
     function; variance, the highest epistemic variance, or the highest entropy of the class;
-    information_gain, the highest mutual information of target and weights; thompson, where a number
-    may be largest; random.
+    thompson, where a number may be largest; random.
 
     The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
     --fast, --hidden-layer-sizes or --n-epochs one network is fitted.
     """
-    check_range("--ask", ask, 1, math.inf)
-    check_range("--random-state", random_state, 0, 2**32 - 1)
-    options = NetworkOptions(hidden_layer_sizes, n_epochs)
-    budget_of(budget)
-    options.check()
-    check_no_budget(options.given, fast=fast, budget=budget)
+    every = {"hidden_layer_sizes": hidden_layer_sizes, "n_epochs": n_epochs}
+    options = {name: value for name, value in every.items() if value is not None}
+    reasons = [*map(option, options)]
+    check_budget(reasons, fast=fast, budget=budget)
     if pool == "-":
         raise typer.BadParameter("give the path of a file", param_hint="POOL")
     check_table_extension(output)
@@ -152,7 +142,6 @@ def active(
     from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
-    from probprop.table.encoding import fit_encoder
     from probprop.table.names import choose_features
 
     terminal = terminal_of(context)
@@ -164,21 +153,21 @@ def active(
     measured = table[target].notna().to_numpy()
     _check_pool(pool, target, measured)
     of_classes, y = _targets(terminal, table[measured], target, task)
-    if of_classes and strategy is Strategy.thompson:
+    if of_classes and strategy == "thompson":
         raise typer.BadParameter(
             f"{target!r} holds classes, and thompson looks for large numbers: choose another",
             param_hint="--strategy",
         )
     _check_nothing_lost(destination, pool, table, target)
     note_file(terminal, table)
-    kinds = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
-    chosen = list(kinds)
-    if strategy is Strategy.thompson:  # a function that is drawn needs every feature
+    encoder = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    chosen = list(encoder.kinds)
+    if strategy == "thompson":  # a function that is drawn needs every feature
         check_no_missing(table[chosen])
     missing = "marginalize" if note_gaps(terminal, table, chosen) else "error"
     # The encoder sees all rows: a category that was never measured is then a column of its
     # own, about which the model knows nothing, and not a row like any other.
-    _, X = fit_encoder(table[chosen], kinds)
+    X = encoder.encode(table)
 
     n_new = len(rows_not_told(X[~measured], X[measured]))
     if n_new == 0:
@@ -188,7 +177,7 @@ def active(
         )
     if n_new < ask:
         terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
-    if strategy is REDUCTION and n_new > MOST_ROWS:
+    if strategy == "variance_reduction" and n_new > MOST_ROWS:
         terminal.note(
             f"the rows are chosen from {MOST_ROWS:,}, drawn from the {n_new:,} different ones that "
             "could be measured; another --random-state draws others"
@@ -198,29 +187,27 @@ def active(
         asked = _spread(X, measured, n_asked, strategy, random_state)
         predicted: dict[str, Array] = {}
         known = "no row has" if not measured.any() else "only one class is known of"
-        how = "at random" if strategy is Strategy.random else "to cover the range of their features"
+        how = "at random" if strategy == "random" else "to cover the range of their features"
         heading = (
             f"{known} {target!r}, so no model is fitted; of the {without} without, measure these "
             f"first, chosen {how}:"
         )
     else:
         # Of a single row none can be held out.
-        reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
-        recipe = recipe_of(
+        estimator = estimator_of(
             terminal,
             options,
-            reasons,
+            [*reasons, *(["one measured row"] if len(y) == 1 else [])],
             fast=fast,
             budget=budget,
             of_classes=of_classes,
             seed=random_state,
             missing=missing,
         )
-        learner = ActiveLearner(recipe.estimator, strategy.value, random_state=random_state)
+        learner = ActiveLearner(estimator, strategy, random_state=random_state)
         asked = learner.tell(X[measured], y).ask(X[~measured], n_asked)
         predicted = _predictions(learner.estimator_, X[~measured])
-        for line in recipe.choice(learner.estimator_).splitlines():
-            terminal.say(line)
+        say_choice(terminal, learner.estimator_)
         heading = (
             f"fitted on {plural(len(y), 'row')} with a {target!r}; of the {without} without, "
             "measure these next:"
@@ -284,15 +271,15 @@ def _check_workbook_stays(path: str, pool: str) -> None:
 
 
 def _targets(
-    terminal: Terminal, measured: DataFrame, target: str, task: TaskOption
+    terminal: Terminal, measured: DataFrame, target: str, task: str
 ) -> tuple[bool, Array | None]:
     """Return whether the targets are classes, and their values; None if no model can be fitted."""
     from probprop.table.target import guess_task, labels_of, target_of
 
     if not len(measured):
-        return task is TaskOption.classification, None
-    of_classes = task is TaskOption.classification
-    if task is TaskOption.auto:
+        return task == "classification", None
+    of_classes = task == "classification"
+    if task == "auto":
         guess, words = guess_task(measured[target])
         repeated = measured[target].value_counts().min() > 1
         # Two different whole numbers may be the first two measurements.
@@ -316,23 +303,13 @@ def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> 
         return
     if target not in there:
         return
-    old, new = (_filled_in(t[target]) for t in (there, table))
-    if lost := old - new:
+    old, new = (Counter(t[target].dropna().tolist()) for t in (there, table))
+    if lost := old - new:  # 1 and 1.0 are the same
         raise ValueError(
             f"{path} has {plural(lost.total(), 'measurement')} of {target!r} that {pool} lacks, "
             f"such as {next(iter(lost))}, and would be replaced: copy them to {pool}, or give "
             "another file (-o)"
         )
-
-
-def _filled_in(column: Series) -> Counter[str]:
-    """Count the values of a target, so that 1 and 1.0 are the same."""
-    import pandas as pd
-
-    values = column.dropna().astype(object)
-    numbers = pd.to_numeric(values, errors="coerce").astype(float)
-    texts = numbers.map(lambda number: repr(float(number)).removesuffix(".0"))
-    return Counter(texts.where(numbers.notna(), values.astype(str)))
 
 
 # ---- The result
@@ -348,7 +325,7 @@ def _spread(X: FloatArray, measured: BoolArray, n: int, strategy: Strategy, seed
     told, pool = X[measured], X[~measured]
     new = rows_not_told(pool, told)
     random_state = np.random.RandomState([seed, len(told)])  # as `ActiveLearner` has it
-    if strategy is Strategy.random:
+    if strategy == "random":
         return new[at_random(None, told, pool[new], n, random_state)]
     return new[by_features(told, pool[new], n, random_state)]
 

@@ -3,10 +3,99 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
+
+BUDGETS = ("fast", "good", "best")
+
+# ---- Values of options, in the words of a usage error
+
+
+def whole(low: int, high: float = math.inf) -> Callable[[Any], int]:
+    """Return a parser of whole numbers in [low, high]."""
+    limits = f"from {low} to {high:g}" if high < math.inf else f"at least {low}"
+
+    def parse(text: Any) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not a whole number") from None
+        if not low <= value <= high:
+            raise typer.BadParameter(f"{value} is not {limits}")
+        return value
+
+    return parse
+
+
+def evidence_cap_of(text: Any) -> float:
+    """Parse an evidence cap; "none" is infinite.
+
+    >>> evidence_cap_of("30"), evidence_cap_of("none")
+    (30.0, inf)
+    """
+    try:
+        evidence_cap = math.inf if text == "none" else float(text)
+    except ValueError:
+        evidence_cap = math.nan
+    if math.isnan(evidence_cap) or (math.isinf(evidence_cap) and text != "none"):
+        raise typer.BadParameter(f"{text!r} is neither a number nor none")
+    if evidence_cap < 1.0:
+        raise typer.BadParameter(f"{evidence_cap:g} is not at least 1")
+    return evidence_cap
+
+
+def layers(text: Any) -> tuple[int, ...]:
+    """Parse the hidden layers "50,50".
+
+    >>> layers("50, 20")
+    (50, 20)
+    """
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise typer.BadParameter(
+            f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50"
+        )
+    return sizes
+
+
+def budget_of(text: Any) -> str:
+    """Check the name of a budget.
+
+    >>> budget_of("fast")
+    'fast'
+    """
+    if text not in BUDGETS:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(BUDGETS)}")
+    return str(text)
+
+
+def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
+    """Parse where targets can lie.
+
+    >>> support_of("auto"), support_of("none"), support_of("0,"), support_of("0,100")
+    ('auto', None, (0.0, None), (0.0, 100.0))
+    """
+    if text in ("auto", "none"):
+        return "auto" if text == "auto" else None
+    try:
+        low, high = (float(end) if end.strip() else None for end in str(text).split(","))
+        check_ends = low is None or high is None or low < high
+    except ValueError:
+        check_ends = False
+    if not check_ends:
+        raise typer.BadParameter(f"{text!r} is neither auto, none nor two ends such as 0,100 or 0,")
+    return low, high
+
+
+# ---- Arguments and options
+
 
 Data = Annotated[
     str,
@@ -37,27 +126,37 @@ NoRows = Annotated[
     ),
 ]
 
-_FROM = "Columns to predict from."
 Features = Annotated[
-    list[str] | None, typer.Option(metavar="A,B,...", help=f"{_FROM}  [default: all others]")
+    list[str] | None,
+    typer.Option(metavar="A,B,...", help="Columns to predict from.  [default: all others]"),
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
+Task = Annotated[
+    Literal["auto", "regression", "classification"],
+    typer.Option(help="What the target is: a number, or a class."),
+]
 HiddenLayerSizes = Annotated[
-    str | None,
-    typer.Option(metavar="N,N,...", help="One network: units of each hidden layer.  [default: 50]"),
+    Any,
+    typer.Option(
+        metavar="N,N,...",
+        parser=layers,
+        help="One network: units of each hidden layer.  [default: 50]",
+    ),
 ]
 NEpochs = Annotated[
-    int | None,
+    Any,
     typer.Option(
         metavar="N",
+        parser=whole(1),
         help="One network: number of epochs; with many more, error bars are too small.  "
         "[default: 40]",
     ),
 ]
 EvidenceCap = Annotated[
-    str | None,
+    Any,
     typer.Option(
         metavar="M|none",
+        parser=evidence_cap_of,
         help="One network: effective sample size at most M times the rows.  "
         "[default: none; 10 for classes]",
     ),
@@ -67,11 +166,11 @@ Fast = Annotated[
     typer.Option("--fast", help="Fit one network as in the paper: milliseconds, not seconds."),
 ]
 Budget = Annotated[
-    str | None,
+    Any,
     typer.Option(
-        metavar="fast|good|best|SECONDS",
-        help="How many candidates and epochs to compare, or seconds of processor time.  "
-        "[default: good]",
+        metavar="fast|good|best",
+        parser=budget_of,
+        help="How many candidates and epochs to compare.  [default: good]",
     ),
 ]
 
@@ -100,51 +199,6 @@ Checkpoint = Annotated[
         help="Save the state of the training here; after an interruption the same command resumes.",
     ),
 ]
-
-
-def check_range(option: str, value: float, low: float, high: float) -> None:
-    """Refuse a number outside [low, high], in the words of a usage error."""
-    if not low <= value <= high:
-        limits = f"from {low:g} to {high:g}" if high < float("inf") else f"at least {low:g}"
-        raise typer.BadParameter(f"{value:g} is not {limits}", param_hint=option)
-
-
-def evidence_cap_of(text: str) -> float | None:
-    """Parse an evidence cap, "30", or "none" as None.
-
-    >>> evidence_cap_of("30"), evidence_cap_of("none")
-    (30.0, None)
-    """
-    if text == "none":
-        return None
-    try:
-        evidence_cap = float(text)
-    except ValueError:
-        evidence_cap = math.nan
-    if not math.isfinite(evidence_cap):
-        raise typer.BadParameter(
-            f"{text!r} is neither a number nor none", param_hint="--evidence-cap"
-        )
-    check_range("--evidence-cap", evidence_cap, 1, math.inf)
-    return evidence_cap
-
-
-def layers(text: str) -> tuple[int, ...]:
-    """Parse the hidden layers "50,50".
-
-    >>> layers("50, 20")
-    (50, 20)
-    """
-    try:
-        sizes = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise typer.BadParameter(
-            f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50",
-            param_hint="--hidden-layer-sizes",
-        )
-    return sizes
 
 
 def given(texts: list[str] | None) -> list[str] | None:
@@ -215,3 +269,26 @@ def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
 
     needed = RESERVED + memory_needed(paths)
     return needed if needed > limit else None
+
+
+# ---- A command whose options are the fields of a dataclass
+
+
+def takes(request: Any) -> Callable[[Callable[[typer.Context, Any], None]], Any]:
+    """Declare the options of a command once: as the annotated fields of a frozen dataclass."""
+    kind, hints = Parameter.KEYWORD_ONLY, get_type_hints(request, include_extras=True)
+    parameters = [Parameter("context", kind, annotation=typer.Context)]
+    for field in fields(request):
+        default = Parameter.empty if field.default is MISSING else field.default
+        annotation = hints[field.name]
+        parameters.append(Parameter(field.name, kind, default=default, annotation=annotation))
+
+    def decorate(command: Callable[[typer.Context, Any], None]) -> Any:
+        def run(context: typer.Context, **options: Any) -> None:
+            command(context, request(**options))
+
+        run.__name__, run.__doc__, run.__annotations__ = command.__name__, command.__doc__, {}
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

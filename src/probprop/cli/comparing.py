@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from probprop._version import INSTALL_LAB
-from probprop.cli.arguments import Data, Drop, Features, Report, check_range, column_names, given
+from probprop.cli.arguments import Data, Drop, Features, column_names, given, whole
+from probprop.cli.arguments import Task as TaskOption
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.output import check_destinations, naming
-from probprop.cli.scores import LABELS, show
 from probprop.cli.tables import nameless, note_table, usable_columns, with_targets
-from probprop.cli.training import AUTO, TaskOption
+from probprop.judged import LABELS, show
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
     from probprop._types import Array, FloatArray
-    from probprop.cli.methods import Method, Methods
+    from probprop.cli.methods import Methods
     from probprop.table.target import Task
 
 TEST_SHARE = 0.1
@@ -34,10 +32,17 @@ _SMALLEST = 2.0**-52  # of a class probability in the log-loss, as in scikit-lea
 COMPARE_EXAMPLES = """\b
 Examples:
   probprop compare houses.csv --target price
-  probprop compare houses.csv --target price --drop id --splits 20 --report houses.html
+  probprop compare houses.csv --target price --drop id --splits 20
   probprop compare houses.csv --target price --method PBPRegressorCV,GP
   probprop compare flowers.csv --target species
 """
+
+
+_SHOWN: dict[Task, list[str]] = {
+    "regression": ["log_likelihood", "rmse", "crps", "coverage_95"],
+    "classification": ["log_loss", "accuracy", "brier", "roc_auc"],
+}
+"""The scores that are shown; the first one ranks the methods."""
 
 
 class Table(NamedTuple):
@@ -45,36 +50,22 @@ class Table(NamedTuple):
 
     X: FloatArray  # (n, d), NaN where a value is missing
     y: Array  # (n,)
-    n_classes: int = 0  # 0 for regression
-
-    @property
-    def task(self) -> Task:
-        """Whether the target is a number or a class."""
-        return "classification" if self.n_classes else "regression"
-
-    @property
-    def shown(self) -> list[str]:
-        """The scores that are shown; the first one ranks the methods."""
-        if self.n_classes:
-            return ["log_loss", "accuracy", "brier", "roc_auc"]
-        return ["log_likelihood", "rmse", "crps", "coverage_95"]
+    task: Task = "regression"
 
 
 class Job(NamedTuple):
-    """One fit of one method."""
+    """What a method is made from; its split is not known to it."""
 
     method: str
-    split: int
-    seed: int  # of the split, and of the method's own random numbers
+    seed: int
+    split: int = 0
 
 
 def compare(
     context: typer.Context,
     data: Data,
     target: Annotated[str, typer.Option(metavar="COLUMN", help="Column to predict.")],
-    task: Annotated[
-        TaskOption, typer.Option(help="What the target is: a number, or a class.")
-    ] = AUTO,
+    task: TaskOption = "auto",
     features: Features = None,
     drop: Drop = None,
     method: Annotated[
@@ -82,65 +73,77 @@ def compare(
         typer.Option(metavar="A,B,...", help="Methods by name.  [default: all]"),
     ] = None,
     splits: Annotated[
-        int, typer.Option(metavar="N", help="Number of random splits; each tests on a tenth.")
+        Any,
+        typer.Option(
+            metavar="N", parser=whole(1), help="Number of random splits; each tests on a tenth."
+        ),
     ] = 5,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Fits at a time.  [default: all cores]")
+        Any,
+        typer.Option(metavar="N", parser=whole(1), help="Fits at a time.  [default: all cores]"),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same splits.")] = 0,
-    report: Report = None,
+    seed: Annotated[
+        Any,
+        typer.Option(metavar="N", parser=whole(0, 2**32 - 1), help="Same seed, same splits."),
+    ] = 0,
 ) -> None:
     """Compare PBP with other methods on a table.
 
     Each method is fitted on nine tenths of the rows and scored on the others, several times, all
     on the same random splits. Methods are ordered by log-likelihood, or by log-loss for classes; p
     is the p-value of the difference from the first. The last line is without features: the mean
-    and standard deviation, or the class shares, of the training rows.
+    of the training rows, or their class shares.
 
     Methods for numbers: PBP, PBPRegressorCV, BayesianRidge, GP, HistGB, RandomForest. The standard
-    deviation of the last two is the error of a cross-validation. Methods for classes: PBP,
-    PBPClassifierCV, LogisticRegression, GP, HistGB, RandomForest. The package probprop-lab adds
-    GP ARD, MLP ensemble, deep ensemble, LightGBM, CatBoost, CatBoost constant and NGBoost for
-    numbers, MLPClassifier and CatBoost for classes.
+    deviation of the last two, and of the mean in the last line, is the root mean squared error of a
+    5-fold cross-validation. Methods for classes: PBP, PBPClassifierCV, LogisticRegression, GP,
+    HistGB, RandomForest. The package probprop-lab adds GP ARD, MLP ensemble, deep ensemble,
+    LightGBM, CatBoost, CatBoost constant and NGBoost for numbers, MLPClassifier and CatBoost for
+    classes.
     """
-    check_range("--splits", splits, 1, math.inf)
-    check_range("--seed", seed, 0, 2**32 // 1000 - 1)
-    if jobs is not None:
-        check_range("--jobs", jobs, 1, math.inf)
-    check_destinations({"--report": report}, {"DATA": data})
-    from probprop.cli.methods import methods_for
+    from probprop.cli.methods import baseline_for, methods_for
 
     terminal = terminal_of(context)
     table = _read(data, target, task, features, drop, terminal)
     known = methods_for(table.task)
     names = given(method) or list(known)
     chosen = _feasible(names, known, "standard input" if data == "-" else data, len(table.y))
-    seeds = range(1000 * seed, 1000 * seed + splits)
     terminal.say(f"{plural(len(chosen) * splits, 'fit')} on {plural(len(table.y), 'row')}")
-    rows, failed = _run(table, chosen, seeds, -1 if jobs is None else jobs, terminal)
-    if not rows:
+    scores, failed = _run(table, chosen, splits, seed, -1 if jobs is None else jobs, terminal)
+    if not scores:
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
-    found = records(rows, table.shown[0])
-    lines = _lines(table, found, seeds)
-    terminal.table(*lines)
+    main, *others = _SHOWN[table.task]
+    found = records(scores, main)
+    without = _scores(table, baseline_for(table.task), splits, seed, 1)
+    rows = [*found, Record("baseline", 0, without.mean().to_dict(), Lead(None, None, None))]
+    header = ["method", LABELS[main], "behind the first", "p", *map(LABELS.__getitem__, others)]
+    terminal.table([*header, "seconds"], [_line(main, others, row) for row in rows])
     large = [
         f"left out: {name} (at most {known[name].max_rows:,.0f} training rows are feasible)"
         for name in names
         if name not in chosen
     ]
-    notes = [verdict(found, table.shown[0]), *failed, *large]
-    for note in notes:
+    for note in (verdict(found, main), *failed, *large):
         terminal.say(note)
-    if report is not None:
-        with naming(report):
-            _write_report(report, target, lines, notes, found)
-        terminal.say(f"wrote {report}")
+
+
+def _line(main: str, others: Sequence[str], record: Record) -> list[str]:
+    """Return the cells of a method."""
+    name, n_splits, scores, behind = record
+    return [
+        name,
+        show(main, scores[main]),
+        with_error(behind.mean, behind.se),
+        "" if behind.p is None else f"{behind.p:.2g}",
+        *(show(k, scores[k]) for k in others),
+        show("seconds", float(f"{scores['seconds']:.2g}")) if n_splits else "",
+    ]
 
 
 def _read(
     data: str,
     target: str,
-    task: TaskOption,
+    task: str,
     features: list[str] | None,
     drop: list[str] | None,
     terminal: Terminal,
@@ -149,7 +152,6 @@ def _read(
     import numpy as np
 
     from probprop.table import read_table
-    from probprop.table.encoding import fit_encoder
     from probprop.table.names import choose_features
     from probprop.table.target import decide_task, labels_of, target_of
 
@@ -160,23 +162,22 @@ def _read(
     unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
     chosen = choose_features(frame, [target], wanted, unwanted)
     note_table(terminal, read, frame, [target])
-    kinds = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
-    chosen = list(kinds)
-    of_classes = task is TaskOption.classification
-    if task is TaskOption.auto:
+    encoder = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    of_classes = task == "classification"
+    if task == "auto":
         decided, words = decide_task(frame, [target])
         of_classes = decided == "classification"
         if of_classes or "--task" in words:
             terminal.say(f"{target!r} holds {words}")
-    X = fit_encoder(frame[chosen])[1]
+    X = encoder.encode(frame)
     if n_missing := int(np.isnan(X).any(axis=1).sum()):
         terminal.note(
             f"{n_missing:,} of {plural(len(X), 'row')} have empty cells, which are filled, for "
             "every method, with the mean of their column in the rows it is fitted on"
         )
     if of_classes:
-        classes, index = np.unique(labels_of(frame, target), return_inverse=True)
-        return Table(X, index, len(classes))
+        index = np.unique(labels_of(frame, target), return_inverse=True)[1]
+        return Table(X, index, "classification")
     y = target_of(frame, target)
     if y.min() == y.max():
         raise ValueError(f"the target {target!r} is {y[0]:g} in every row: nothing to predict")
@@ -208,103 +209,80 @@ def _feasible(names: Sequence[str], known: Methods, source: str, n: int) -> Meth
 
 
 def _run(
-    table: Table, chosen: Methods, seeds: Sequence[int], n_jobs: int, terminal: Terminal
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of methods that ran on all splits, and why the others failed."""
-    from joblib import Parallel, delayed
-
+    table: Table, chosen: Methods, splits: int, seed: int, n_jobs: int, terminal: Terminal
+) -> tuple[dict[str, DataFrame], list[str]]:
+    """Return the scores of methods that ran on all splits, and why the others failed."""
     from probprop.estimators.progress import Share
 
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    jobs = [Job(name, split, seed) for name in chosen for split, seed in enumerate(seeds)]
-    total, done = sum(chosen[job.method].cost for job in jobs), 0.0
-    rows = []
-    with warnings.catch_warnings(), terminal.share("comparing") as reach:
-        warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
-        for row in parallel(delayed(_attempt)(table, job, chosen[job.method]) for job in jobs):
-            done += chosen[row["method"]].cost
-            reach(Share(done / total, f"{row['method']}, split {row['split']}"))
-            rows.append(row)
-    reasons = {row["method"]: row["failure"] for row in rows if "failure" in row}
-    failed = [f"{name} could not be run: {reason}" for name, reason in reasons.items()]
-    return [row for row in rows if row["method"] not in reasons], failed
+    total, done = sum(method.cost for method in chosen.values()), 0.0
+    scores, failed = {}, []
+    with terminal.share("comparing") as reach:
+        for name, method in chosen.items():
+            reach(Share(done / total, name))
+            try:  # the failure of one method must not end the others
+                estimator = method.make(Job(name, seed))
+                scores[name] = _scores(table, estimator, splits, seed, n_jobs)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                reason = shorten(reason, _REASON_LENGTH, placeholder=" …")
+                failed.append(f"{name} could not be run: {reason}")
+            done += method.cost
+    return scores, failed
 
 
-def _attempt(table: Table, job: Job, method: Method) -> dict[str, Any]:
-    """Run a job on one core; the failure of one method must not end the others."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    try:
-        with threadpool_limits(1):
-            return job._asdict() | _measure(table, job, method)
-    except Exception as error:
-        failure = shorten(f"{type(error).__name__}: {error}", _REASON_LENGTH, placeholder=" …")
-        return job._asdict() | {"failure": failure}
-
-
-def _measure(table: Table, job: Job, method: Method) -> dict[str, float]:
-    """Fit on the training rows of a split; return the scores on its test rows, and the seconds."""
-    import numpy as np
+def _scores(table: Table, estimator: Any, splits: int, seed: int, n_jobs: int) -> DataFrame:
+    """Return the scores of a method, and the seconds of its fit, with a row per split."""
+    import pandas as pd
     from sklearn.impute import SimpleImputer
+    from sklearn.model_selection import cross_validate
+    from sklearn.pipeline import make_pipeline
 
-    from probprop.cli import methods
+    # Most of the methods take no missing values, so all of them get the same numbers.
+    filled = make_pipeline(SimpleImputer(keep_empty_features=True), estimator)
+    options: Any = {"cv": splitter(table, splits, seed), "n_jobs": n_jobs, "error_score": "raise"}
+    found = cross_validate(filled, table.X, table.y, scoring=_scorer(table), **options)
+    scores = {name.removeprefix("test_"): values for name, values in found.items()}
+    return pd.DataFrame(scores).rename(columns={"fit_time": "seconds"})
+
+
+def _scorer(table: Table) -> Callable[[Any, FloatArray, Array], dict[str, float]]:
+    """Return the scorer of a fitted pipeline on test rows."""
+    import numpy as np
+
+    from probprop.cli.methods import predictive
     from probprop.metrics import summary
+    from probprop.metrics.classes import class_scores
     from probprop.metrics.scorers import log_probabilities
 
-    y = table.y
-    train, test = split(table, job.seed)
-    # Most of the methods take no missing values, so all of them get the same numbers.
-    X = SimpleImputer(keep_empty_features=True).fit(table.X[train]).transform(table.X)
-    estimator = method.make(job)
-    predict = log_probabilities if table.n_classes else methods.predictive
-    found, seconds, _ = methods.fit_and_predict(estimator, X[train], y[train], X[test], predict)
-    if not table.n_classes:
-        return {**summary(y[test], found), "seconds": seconds}
-    log_proba = np.full((len(test), table.n_classes), -np.inf)  # a class may have no training row
-    log_proba[:, estimator.classes_] = found
-    return {**_class_scores(y[test], log_proba), "seconds": seconds}
+    shown = _SHOWN[table.task]
+
+    def score(pipeline: Any, X: FloatArray, y: Array) -> dict[str, float]:
+        X, estimator = pipeline[0].transform(X), pipeline[-1]
+        if table.task == "regression":
+            every = summary(y, predictive(estimator, X))
+        else:
+            # A class may have no training row; the log-loss has scikit-learn's least probability.
+            log_proba = np.full((len(y), table.y.max() + 1), math.log(_SMALLEST))
+            log_proba[:, estimator.classes_] = np.maximum(
+                log_probabilities(estimator, X), math.log(_SMALLEST)
+            )
+            every = class_scores(y, log_proba)
+        return {name: every[name] for name in shown}
+
+    return score
 
 
-def _class_scores(y: Array, log_proba: FloatArray) -> dict[str, float]:
-    """Return the metrics of classes; the log-loss has scikit-learn's smallest probability."""
+def splitter(table: Table, splits: int, seed: int) -> Any:
+    """Return the random splits, each of which tests on a tenth; of every class, if it can be."""
     import numpy as np
+    from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
-    from probprop.metrics.classes import class_scores
-
-    return class_scores(y, np.maximum(log_proba, math.log(_SMALLEST)))
-
-
-def split(table: Table, seed: int) -> tuple[Array, Array]:
-    """Return the rows to train and to test on: a tenth, and a tenth of every class.
-
-    >>> import numpy as np
-    >>> train, test = split(Table(np.zeros((20, 1)), np.arange(20.0)), 0)
-    >>> len(train), test
-    (18, array([ 1, 18]))
-    """
-    import numpy as np
-
-    random = np.random.RandomState(seed)
-    order = random.permutation(len(table.y))
-    test = order[: round(TEST_SHARE * len(order))]
-    if table.n_classes:
-        every = round(1.0 / TEST_SHARE)
-        test = order[np.argsort(table.y[order], kind="stable")][random.randint(every) :: every]
-    return np.setdiff1d(order, test), np.sort(test)
-
-
-def _baseline(table: Table, seed: int) -> dict[str, float]:
-    """Score a split without features; nothing if all training rows have the same target."""
-    import numpy as np
-
-    from probprop.metrics import baseline_summary
-
-    train, test = (table.y[rows] for rows in split(table, seed))
-    if not table.n_classes:
-        return baseline_summary(test, float(train.mean()), float(train.std())) or {}
-    shares = np.bincount(train, minlength=table.n_classes) / len(train)
-    with np.errstate(divide="ignore"):
-        return _class_scores(test, np.tile(np.log(shares), (len(test), 1)))
+    n_test = round(TEST_SHARE * len(table.y))
+    if table.task == "classification":
+        sizes = np.bincount(table.y)
+        if sizes.min() > 1 and n_test >= len(sizes):
+            return StratifiedShuffleSplit(splits, test_size=n_test, random_state=seed)
+    return ShuffleSplit(splits, test_size=n_test, random_state=seed)
 
 
 # ---- Who is ahead
@@ -352,18 +330,17 @@ class Record(NamedTuple):
     behind: Lead
 
 
-def records(rows: Sequence[dict[str, Any]], main: str) -> list[Record]:
+def records(scores: Mapping[str, DataFrame], main: str) -> list[Record]:
     """Return a record per method, the best in `main` first; all ran on the same splits."""
-    import pandas as pd
-
-    frame = pd.DataFrame(rows)
     sign = 1.0 if main == "log_loss" else -1.0  # makes it a loss
-    losses = sign * frame.pivot(index="split", columns="method", values=main)
-    means = frame.groupby("method").mean(numeric_only=True)
-    first, *others = losses.mean().sort_values(kind="stable").index
+    losses = {name: sign * frame[main] for name, frame in scores.items()}
+    first, *others = sorted(losses, key=lambda name: losses[name].mean())
     leads = {first: Lead(None, None, None)}
     leads |= {name: lead((losses[name] - losses[first]).tolist()) for name in others}
-    return [Record(k, len(losses), means.loc[k].to_dict(), behind) for k, behind in leads.items()]
+    return [
+        Record(name, len(scores[name]), scores[name].mean().to_dict(), behind)
+        for name, behind in leads.items()
+    ]
 
 
 def with_error(mean: float | None, se: float | None) -> str:
@@ -394,55 +371,3 @@ def verdict(records: Sequence[Record], main: str) -> str:
     if not close:
         return f"{leads}, and every other is significantly behind: {by}"
     return f"{leads}, but not significantly so against {', '.join(close)}: {by}"
-
-
-# ---- What is shown
-
-
-def _lines(
-    table: Table, records: Sequence[Record], seeds: Sequence[int]
-) -> tuple[list[str], list[list[str]]]:
-    """Return the header, a line per method, and the line of the baseline."""
-    import pandas as pd
-
-    main, *others = table.shown
-    header = [LABELS[main], "behind the first", "p", *(LABELS[k] for k in others)]
-    baseline = pd.DataFrame([_baseline(table, seed) for seed in seeds], columns=table.shown)
-    without = Record("baseline", 0, baseline.mean().to_dict(), Lead(None, None, None))
-    lines = [
-        [
-            name,
-            show(main, scores[main]),
-            with_error(behind.mean, behind.se),
-            "" if behind.p is None else f"{behind.p:.2g}",
-            *(show(k, scores[k]) for k in others),
-            show("seconds", float(f"{scores['seconds']:.2g}")) if "seconds" in scores else "",
-        ]
-        for name, _, scores, behind in (*records, without)
-    ]
-    return ["method", *header, "processor seconds"], lines
-
-
-def _write_report(
-    path: str,
-    target: str,
-    lines: tuple[list[str], list[list[str]]],
-    notes: Sequence[str],
-    records: Sequence[Record],
-) -> None:
-    from probprop.report import Section, write_report
-    from probprop.report.document import picture
-
-    by = f"{lines[0][1]}: behind {records[0].method}, ± standard error"
-
-    def draw(ax: Axes) -> None:
-        for i, record in enumerate(records):
-            behind, se, _ = record.behind
-            ax.errorbar(behind or 0.0, i, xerr=se or 0.0, fmt="o", color="C0")
-        ax.set_yticks(range(len(records)), [record.method for record in records])
-        ax.invert_yaxis()
-        ax.set_xlabel(by)
-
-    words = "\n\n".join(f"{note[:1].upper()}{note[1:]}." for note in notes)
-    section = Section(f"Methods by {lines[0][1]}", words, lines, figures=[picture(draw, by)])
-    write_report(path, f"Methods for predicting {target}", [section])

@@ -25,8 +25,6 @@ from rich.progress import (
     Task,
     TaskProgressColumn,
     TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from probprop.inference.posterior import Epoch
 
 _FIRST_LINE, _LONGEST = 10.0, 600.0  # seconds until the first line on progress, and between two
+_FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _JOINERS = "\u200c\u200d"  # in Persian and Indic words, and between emoji
 
 
@@ -113,80 +112,75 @@ class Terminal:
         self.out.print(table)
 
     @contextmanager
-    def epochs(
-        self, text: str, n_epochs: int | None, *, show_noise: bool = True
-    ) -> Iterator[Callable[[Epoch], None]]:
-        """Show a bar with the time left; yields the callback of `PBPRegressor.fit`.
-
-        If `n_epochs` is None, the number is not known, and the bar shows the time that has passed.
-        `show_noise` is False for networks that learn no noise.
-        """
-        from probprop.estimators.progress import noise_text
-
-        noise = TextColumn("{task.fields[noise]}")
-        with self._progress(noise, has_end=n_epochs is not None) as progress:
-            task = progress.add_task(visible(text), total=n_epochs, noise="")
-            tell = self._lines(text)
-
-            def advance(epoch: Epoch) -> None:
-                share = None if n_epochs is None else epoch.n_iter / n_epochs
-                tell(share, f"epoch {epoch.n_iter:,}")
-                noise_std = f"noise std {noise_text(epoch)}" if show_noise else ""
-                progress.update(task, completed=epoch.n_iter, noise=noise_std)
-
-            yield advance
+    def epochs(self, text: str, n_epochs: int | None) -> Iterator[Callable[[Epoch], None]]:
+        """Yield the callback of `PBPRegressor.fit`; the number of epochs may be unknown."""
+        with self._progress(text, n_epochs, "about") as reach:
+            yield lambda epoch: reach(epoch.n_iter, f"epoch {epoch.n_iter:,}")
 
     @contextmanager
     def share(self, text: str) -> Iterator[Callable[[float], None]]:
-        """Show a bar with the time left; yields what is told the share done, 0 to 1.
-
-        A share may have an attribute `stage`, what is being done, which is then shown too.
-        """
-        with self._bar(TextColumn("{task.fields[stage]}"), _TimeLeft()) as progress:
-            fields: dict[str, Any] = {"stage": "preparing", "begun": 0.0, "told": 0.0}
-            task = progress.add_task(visible(text), total=1.0, **fields)
-            tell = self._lines(text, "up to")
-
-            def reach(share: float) -> None:
-                [shown] = progress.tasks
-                elapsed, stage = shown.elapsed or 0.0, getattr(share, "stage", "")
-                tell(float(share), stage)
-                begun = shown.fields["begun"] if share else elapsed
-                progress.update(
-                    task, completed=float(share), stage=stage, begun=begun, told=elapsed
-                )
-
-            yield reach
+        """Yield what is told the share done, 0 to 1, whose attribute `stage` is shown too."""
+        # A search may drop candidates, and then has less to do.
+        with self._progress(text, 1.0, "up to") as reach:
+            yield lambda share: reach(float(share), getattr(share, "stage", ""))
 
     @contextmanager
     def rows(self, text: str, n_rows: int | None) -> Iterator[Callable[[int], None]]:
-        """Show a bar with the time left (None: rows unknown); yields what counts rows."""
-        counter = TextColumn("{task.completed:,.0f} rows")
-        with self._progress(counter, has_end=n_rows is not None) as progress:
-            task = progress.add_task(visible(text), total=n_rows)
-            tell, done = self._lines(text), 0
+        """Yield what counts rows, of which the number may be unknown."""
+        done = 0
 
-            def advance(n: int) -> None:
-                nonlocal done
-                done += n
-                tell(None if n_rows is None else done / max(done, n_rows), plural(done, "row"))
-                progress.update(task, advance=n)
+        def advance(n: int) -> None:
+            nonlocal done
+            done += n
+            reach(done, plural(done, "row"))
 
+        with self._progress(text, n_rows, "about") as reach:
             yield advance
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Show that work goes on of which the end is not known, and for how long it has."""
-        with self._progress(TextColumn(""), has_end=False) as progress:
-            progress.add_task(visible(text), total=None)
+        """Show for how long work has lasted whose end is not known."""
+        with self._progress(text, None, ""):
             yield
 
-    def _lines(self, text: str, word: str = "about") -> Callable[[float | None, str], None]:
+    @contextmanager
+    def _progress(
+        self, text: str, total: float | None, word: str
+    ) -> Iterator[Callable[[float, str], None]]:
+        """Show a bar, and away from a terminal a line now and then; yields what tells of progress.
+
+        That is how much of the total is done, and what is being done. `word` is what the time left
+        is.
+        """
+        bar = Progress(
+            TextColumn("{task.description}", markup=False),  # a path may have brackets
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[stage]}", markup=False),
+            _TimeLeft(),
+            console=self.err,
+            transient=True,
+            disable=self.quiet or not self.err.is_terminal,
+        )
+        with bar:
+            fields: dict[str, Any] = {"stage": "", "begun": 0.0, "told": 0.0}
+            task = bar.add_task(visible(text), total=total, **fields)
+            tell = self._lines(text, word)
+
+            def reach(done: float, stage: str) -> None:
+                tell(None if total is None else done / max(done, total), stage)
+                [shown] = bar.tasks
+                elapsed = shown.elapsed or 0.0
+                begun = shown.fields["begun"] if done else elapsed
+                bar.update(task, completed=done, stage=stage, begun=begun, told=elapsed)
+
+            yield reach
+
+    def _lines(self, text: str, word: str) -> Callable[[float | None, str], None]:
         """Return what prints a line now and then, away from a terminal, where there is no bar.
 
         It takes the share done, None if that is not known, and what is being done. The first line
-        comes after 10 s, and the time between two doubles, up to 10 min. `word` is what the time
-        left is: a search may drop candidates, and then has less to do.
+        comes after 10 s, and the time between two doubles, up to 10 min.
         """
         if self.quiet or self.err.is_terminal:
             return lambda share, stage: None
@@ -212,24 +206,12 @@ class Terminal:
 
         return tell
 
-    def _progress(self, column: ProgressColumn, *, has_end: bool) -> Progress:
-        time = [TimeRemainingColumn(), TextColumn("left")] if has_end else [TimeElapsedColumn()]
-        return self._bar(column, *time)
-
-    def _bar(self, *columns: ProgressColumn) -> Progress:
-        return Progress(
-            TextColumn("{task.description}", markup=False),  # a path may have brackets
-            BarColumn(),
-            TaskProgressColumn(),
-            *columns,
-            console=self.err,
-            transient=True,
-            disable=self.quiet or not self.err.is_terminal,
-        )
-
     @contextmanager
     def warnings_as_notes(self) -> Iterator[None]:
-        """Print each Python warning once, as a note instead of with a line of source."""
+        """Print each Python warning once, as a note instead of with a line of source.
+
+        What other packages deprecate is shown with -v only: it is not for users of the command.
+        """
         seen: set[str] = set()
 
         def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -244,6 +226,8 @@ class Terminal:
         with warnings.catch_warnings():
             warnings.simplefilter("default", RuntimeWarning)
             warnings.simplefilter("default", UserWarning)
+            for category in () if self.verbose else _FOR_DEVELOPERS:
+                warnings.simplefilter("ignore", category)  # some are UserWarnings, too
             warnings.showwarning = show
             yield
 
@@ -252,12 +236,12 @@ class _TimeLeft(ProgressColumn):
     """The time left by the share that is done; a minute may pass until it is told again."""
 
     def render(self, task: Task) -> Text:
-        """Return it; before the first share, the time that has passed."""
-        elapsed, share = task.elapsed or 0.0, task.completed
-        if not share:
+        """Return it; before the first share, or without a total, the time that has passed."""
+        elapsed = task.elapsed or 0.0
+        if not task.total or not task.completed:
             return Text(f"{timedelta(seconds=int(elapsed))}", style="progress.elapsed")
-        begun, told = task.fields["begun"], task.fields["told"]
-        left = (told - begun) / share - (elapsed - begun)
+        share, begun = task.completed / task.total, task.fields["begun"]
+        left = (task.fields["told"] - begun) / share - (elapsed - begun)
         return Text(f"{timedelta(seconds=max(0, int(left)))} left", style="progress.remaining")
 
 

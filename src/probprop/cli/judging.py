@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,18 +21,21 @@ from probprop.cli.arguments import (
     needed_beyond,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.in_chunks import judge_chunks, known_chunks
 from probprop.cli.output import check_destinations, load_table_model, save_model
 from probprop.cli.reporting import write_model_report
-from probprop.cli.scores import LABELS, Judged, judge, show, show_scores
 from probprop.cli.scores import as_json as in_json
+from probprop.cli.scores import judge, show_scores
 from probprop.cli.tables import (
     Unknown,
     count_unknown,
-    note_table,
+    note_file,
+    note_left_out,
     note_unknown,
+    note_weightless,
     with_targets,
+    with_weights,
 )
+from probprop.judged import LABELS, show
 from probprop.table.names import target_names
 
 if TYPE_CHECKING:
@@ -73,28 +76,20 @@ def evaluate(
     model was fitted with --weight and the table has that column, the noise variance of each row is
     divided by its weight; otherwise rows have the mean weight of the fit.
 
-    Several files, or a quoted pattern such as 'sold/*.parquet', are one table, of any size. If
-    there are more than 100,000 rows, calibration is judged on a random sample of 100,000, and so is
-    the report.
+    Several files, or a quoted pattern such as 'sold/*.parquet', are one table, which is read in
+    chunks. If there are more than 100,000 rows, the report is about a random sample of 100,000.
     """
     paths = input_paths(data)
     check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})
     terminal = terminal_of(context)
     table_model = load_table_model(model)
+    sample = Sample()
     chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
-    ahead = list(islice(chunks, 2))
-    if len(ahead) == 1:
-        [frame] = ahead
-        judged, n_rows = judge(table_model, frame), len(frame)
-    else:
-        judged, frame, n_rows = judge_chunks(terminal, table_model, chain(ahead, chunks))
-        if len(frame) < n_rows:
-            terminal.say(
-                f"calibration is judged on {plural(len(frame), 'row')} of them, drawn at random"
-            )
+    with terminal.rows("judging", None) as advance:
+        judged, n_rows = judge(table_model, sample.watching(chunks, advance))
     if report is not None:
         with terminal.working("writing the report"):
-            write_model_report(report, table_model, frame, held_out=None)
+            write_model_report(report, table_model, sample.rows(), held_out=None)
         terminal.say(f"wrote {report}")
     if as_json:
         of_targets = zip(table_model.targets, judged, strict=True)
@@ -158,35 +153,40 @@ def _scores(kept: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 def _columns(header: dict[str, Any]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Return the columns of a model by the header of its file: facts, and values for JSON."""
-    if header["class"] != "TableModel":
+    table = header.get("encoder") or header.get("encoder_")
+    if table is None:
         names = header["feature_names_in_"] or []
         return [("Features", ", ".join(names) or "without names")], {"features": names}
-    encoder, counting, target = header["encoder"], header["counting"], header["target"]
-    features = ", ".join(_feature(encoder, name) for name in header["features"])
-    given = {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
-    values = {
-        "targets": target_names(target),
-        "features": [
-            {"name": name, "kind": kind, "categories": encoder["categories"].get(name)}
-            for name, kind in encoder["kinds"].items()
-        ],
-        "scores": header.get("scores"),
+    used = [each for each in table["encoders"] if not each["dropped"]]
+    dropped = {each["name"]: each["dropped"] for each in table["encoders"] if each["dropped"]}
+    facts = {
+        "Features": ", ".join(map(_feature, used)),
+        "Dropped": "; ".join(f"{name}: {why}" for name, why in dropped.items()),
     }
-    estimator = header["estimator"]
+    values: dict[str, Any] = {
+        "features": [
+            {"name": e["name"], "kind": e["kind"], "categories": e["levels"] or None} for e in used
+        ],
+    }
+    values |= {"dropped": dropped} if dropped else {}
+    estimator = header
+    if header["class"] == "TableModel":
+        estimator, counting = header["estimator"], header["counting"]
+        facts |= {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
+        values |= {"targets": target_names(header["target"]), "scores": header.get("scores")}
     [network, *_] = estimator.get("estimators_", [estimator])
     if labels := network["likelihood_"].get("classes"):
         values["classes"] = labels["values"]
-    return [("Features", features), *((fact, name) for fact, name in given.items() if name)], values
+    return [(fact, words) for fact, words in facts.items() if words], values
 
 
-def _feature(encoder: dict[str, Any], name: str) -> str:
+def _feature(encoder: dict[str, Any]) -> str:
     """Name a column with what it holds, where that is not numbers."""
-    kind = encoder["kinds"][name]
+    name, kind = encoder["name"], encoder["kind"]
     if kind == "text":
-        return f"{name} ({plural(len(encoder['categories'][name]), 'category')})"
+        return f"{name} ({plural(len(encoder['levels']), 'category')})"
     if kind == "date":
-        parts = ", ".join(part.replace("_", " ") for part in encoder["parts"][name])
-        return f"{name} (date: {parts})"
+        return f"{name} (date: {', '.join(encoder['parts'])})"
     return f"{name} (true or false)" if kind == "boolean" else name
 
 
@@ -230,11 +230,26 @@ def update(
         terminal.say(f"waiting for another process that updates {model}")
 
     with updating(model, waits) as check_unchanged:
-        old = load_table_model(model)
-        learn = _after_blocks if in_blocks else _after
-        with warnings.catch_warnings():  # the rows are counted over all blocks
-            warnings.simplefilter("ignore", UnknownCategoryWarning)
-            new, judged, n_rows = learn(terminal, old, paths)
+        old = new = load_table_model(model)
+        unknown: Unknown = {}
+        if in_blocks:
+            terminal.say(
+                "the table would take more than the memory limit: it is learned block by block"
+            )
+
+        def blocks() -> Iterator[DataFrame]:
+            nonlocal new
+            chunks = known_chunks(terminal, old, paths, old.kinds_to_learn)
+            for rows in chunks if in_blocks else [joined(chunks)]:
+                old.counting.check(rows, old.targets)
+                yield (counted := old.counting.rows(rows))  # judged before it is learned
+                count_unknown(unknown, old, counted)
+                new = new.update(counted)
+
+        with warnings.catch_warnings(), terminal.rows("learning", None) as advance:
+            warnings.simplefilter("ignore", UnknownCategoryWarning)  # counted over all blocks
+            judged, n_rows = judge(old, Sample(0).watching(blocks(), advance))
+        note_unknown(terminal, unknown, old, learning=True)
         check_unchanged()
         save_model(new, model)
     terminal.say(f"the {plural(n_rows, 'new row')}, as predicted before the update:")
@@ -244,49 +259,6 @@ def update(
         f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
         f"{first_network(new.estimator).n_iter_:,} passes{_state(new)}"
     )
-
-
-Learned = tuple["TableModel", list[Judged], int]
-"""The model after the new rows, how the model before predicted them, and their number."""
-
-
-def _after(terminal: Terminal, old: TableModel, paths: Sequence[str]) -> Learned:
-    """Learn from all rows in one epoch."""
-    import pandas as pd
-
-    from probprop.table import read_table
-
-    kinds = old.kinds_to_learn
-    read = [read_table(path, columns=list(kinds), kinds=kinds, na=old.na) for path in paths]
-    frame = read[0] if len(read) == 1 else pd.concat(read)
-    rows = with_targets(frame, old.targets, old)
-    note_table(terminal, frame, rows, old.targets)
-    old.counting.check(rows, old.targets)
-    counted = old.counting.rows(rows)
-    unknown: Unknown = {}
-    count_unknown(unknown, old, counted)
-    note_unknown(terminal, unknown, old, learning=True)
-    judged = judge(old, counted)
-    return old.update(counted), judged, len(counted)
-
-
-def _after_blocks(terminal: Terminal, old: TableModel, paths: Sequence[str]) -> Learned:
-    """Learn from the rows a block at a time."""
-    terminal.say("the table would take more than the memory limit: it is learned block by block")
-    new = old
-    unknown: Unknown = {}
-
-    def blocks() -> Iterator[DataFrame]:
-        nonlocal new
-        for rows in known_chunks(terminal, old, paths, old.kinds_to_learn):
-            old.counting.check(rows, old.targets)
-            yield (counted := old.counting.rows(rows))  # judged before it is learned
-            count_unknown(unknown, old, counted)
-            new = new.update(counted)
-
-    judged, _, n_rows = judge_chunks(terminal, old, blocks(), "learning")
-    note_unknown(terminal, unknown, old, learning=True)
-    return new, judged, n_rows
 
 
 def _state(model: TableModel) -> str:
@@ -305,3 +277,102 @@ def _state(model: TableModel) -> str:
         stds = [f"{std} ({target})" for std, target in zip(stds, model.targets, strict=True)]
     varies = network.posterior_.noise_network is not None
     return f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
+
+
+# ---- Tables of any size as chunks of rows
+
+
+MOST_SAMPLED = 100_000
+"""Rows that a report is about, of tables that have more."""
+
+
+class Sample:
+    """Rows drawn at random from a stream, at most `MOST_SAMPLED`."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = MOST_SAMPLED if most is None else most
+        self._kept: list[DataFrame] = []
+        self._keys: list[Any] = []  # a random number per row: those with the smallest stay
+
+    def watching(
+        self, frames: Iterable[DataFrame], advance: Callable[[int], None]
+    ) -> Iterator[DataFrame]:
+        """Yield the frames, keep some of their rows, and count them."""
+        import numpy as np
+
+        random = np.random.default_rng(0)
+        for frame in frames:
+            yield frame
+            advance(len(frame))
+            if self._most:
+                self._kept.append(frame)
+                self._keys.append(random.random(len(frame)))
+                if sum(map(len, self._kept)) > 2 * self._most:
+                    self.rows()
+
+    def rows(self) -> DataFrame:
+        """Return the rows that were drawn, in their order."""
+        import numpy as np
+
+        keys, table = np.concatenate(self._keys), joined(self._kept)
+        if len(keys) > self._most:
+            places = np.sort(np.argsort(keys)[: self._most])
+            keys, table = keys[places], table.iloc[places]
+        self._keys, self._kept = [keys], [table]
+        return table
+
+
+def joined(frames: Iterable[DataFrame]) -> DataFrame:
+    """Return the rows of all frames."""
+    import pandas as pd
+
+    first, *others = frames
+    if not others:
+        return first
+    table = pd.concat([first, *others])
+    table.attrs = dict(first.attrs)
+    return table
+
+
+def known_chunks(
+    terminal: Terminal,
+    model: TableModel,
+    paths: Sequence[str],
+    kinds: Mapping[str, str],
+    *,
+    judging: bool = False,
+) -> Iterator[DataFrame]:
+    """Yield the rows whose targets are known; say of which files, and how many were left out.
+
+    Rows to judge a model on have the column of weights, if the files do; those of weight 0 are
+    left out.
+    """
+    from probprop.table import iter_table
+    from probprop.table.read import plan_chunks
+
+    n_rows, n_known, n_weightless = 0, 0, 0
+    source, whole = "", judging and model.weight_to_judge is not None
+    kinds = {**kinds, str(model.weight_to_judge): "number"} if whole else kinds
+    options: Any = {"columns": None if whole else list(kinds), "kinds": kinds, "na": model.na}
+    pieces = (iter_table(path, chunk_rows=plan_chunks(path)[1], **options) for path in paths)
+    for read in chain.from_iterable(pieces):
+        if n_rows == 0:
+            note_file(terminal, read)
+        source = str(read.attrs.get("source", "the table"))
+        known = with_targets(read, model.targets, model, some=False)
+        n_rows, n_known = n_rows + len(read), n_known + len(known)
+        if whole:
+            counted = with_weights(known, model)
+            n_weightless += len(known) - len(counted)
+            known = counted
+        if len(known):
+            yield known
+    if n_known == 0:
+        names = ", ".join(repr(target) for target in model.targets)
+        raise ValueError(
+            f"{source} has no row with a value of {names}: give rows whose target is known"
+        )
+    note_left_out(terminal, n_rows - n_known, model.targets)
+    note_weightless(terminal, n_weightless)
+    if n_known == n_weightless:
+        raise ValueError(f"{source} has no row of a weight above 0: give rows that count")

@@ -8,9 +8,6 @@ A regressor has ``fit(X, y)`` and, to predict, either ``predict_distribution(X)`
 from __future__ import annotations
 
 import math
-import os
-import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -18,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -53,7 +51,7 @@ class Method:
 
     name: str
     make: Callable[[Any], Any]  # from a job, which has a `seed`, to an estimator
-    cost: float = 1.0  # rough duration of a fit relative to PBP, for the progress bar
+    cost: float = 1.0  # rough duration of a fit relative to PBP, for a progress bar
     max_rows: float = field(default=math.inf, kw_only=True)  # for which a fit is feasible
 
 
@@ -64,7 +62,7 @@ Methods = Mapping[str, Method]
 class ConstantNoise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor with the root mean squared error of a 5-fold cross-validation as its std.
 
-    A clone of `estimator`, which has a parameter ``random_state``, is fitted on all samples.
+    A clone of `estimator` is fitted on all samples.
     """
 
     def __init__(self, estimator: Any, random_state: Any = None) -> None:
@@ -74,7 +72,9 @@ class ConstantNoise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Array, y: Array) -> Self:
         """Fit to X, (n, d), and y, (n,)."""
         random = check_random_state(self.random_state)
-        model = clone(self.estimator).set_params(random_state=random.randint(LARGEST_SEED))
+        model, seed = clone(self.estimator), random.randint(LARGEST_SEED)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=seed)
         folds = KFold(5, shuffle=True, random_state=random.randint(LARGEST_SEED))
         errors = y - cross_val_predict(clone(model), X, y, cv=folds)
         self.noise_variance_ = float(np.mean(errors**2))
@@ -147,30 +147,9 @@ def methods_for(task: Task) -> dict[str, Method]:
     return found
 
 
-# ---- A fit, and its predictions
-
-
-def processor_seconds() -> float:
-    """Return the processor time of this process: all its threads, and its children that ended."""
-    children = os.times()
-    return time.process_time() + children.children_user + children.children_system
-
-
-def fit_and_predict(
-    estimator: Any, X: Array, y: Array, X_test: Array, predict: Callable[[Any, Array], Any]
-) -> tuple[Any, float, list[str]]:
-    """Return what a fitted estimator predicts, the processor seconds of the fit, and its warnings.
-
-    `predict` gets the estimator and `X_test`, (m, d), and is `predictive` or `log_probabilities`.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        start = processor_seconds()
-        estimator.fit(X, y)
-        seconds = processor_seconds() - start
-        found = predict(estimator, X_test)
-    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
-    return found, seconds, list(dict.fromkeys(told))
+def baseline_for(task: Task) -> Any:
+    """Return what predicts without features: mean and standard deviation, or the class shares."""
+    return DummyClassifier() if task == "classification" else ConstantNoise(DummyRegressor())
 
 
 def predictive(estimator: Any, X: Array) -> TargetDistribution:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probprop.cli.arguments import Dask, DataFiles, Model, input_paths
-from probprop.cli.cluster import predict_on_cluster
+from probprop.cli.arguments import DataFiles, Model, input_paths
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.output import (
     check_destinations,
@@ -69,7 +68,6 @@ def predict(
             metavar="A,B,...", help="Columns to write, of the table or added.  [default: all]"
         ),
     ] = None,
-    dask: Dask = None,
 ) -> None:
     """Predict the target of every row, with its uncertainty.
 
@@ -91,8 +89,6 @@ def predict(
     so files may be larger than memory, except for Excel, which has at most 1,048,575 rows.
     Cells of text files are written as they were. Predictions have as many digits as their std
     supports, and all digits in Parquet. --columns id,mean,std writes only these columns.
-
-    With --dask the workers of a cluster predict the rows of many Parquet files.
     """  # noqa: D301
     if coverage is not None and not 0.0 < coverage < 1.0:
         raise typer.BadParameter(
@@ -114,20 +110,6 @@ def predict(
             raise typer.BadParameter(
                 f"{model} predicts classes, which have no {_OF_NUMBERS[option]}", param_hint=option
             )
-    if dask is not None:
-        if len(data) > 1:
-            raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
-        predict_on_cluster(
-            terminal,
-            dask,
-            table_model,
-            data[0],
-            output,
-            0.95 if coverage is None else coverage,
-            levels,
-            columns,
-        )
-        return
     n_rows = [plan_chunks(path)[0] for path in paths]
     chunks = _chunks(paths)
     first = next(chunks)

@@ -3,128 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal
+from probprop.judged import LABELS, Judged, judge_classes, judge_values, show
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop._types import Array, FloatArray
-    from probprop.metrics.regression import Scores
-    from probprop.metrics.verdict import ClassVerdict, Verdict
     from probprop.table import TableModel
 
 _NAMED = 10  # rows that are named in JSON
 
-LABELS = {
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r2": "R²",
-    "log_likelihood": "log-likelihood",
-    "crps": "CRPS",
-    "coverage_50": "inside 50 % interval",
-    "coverage_80": "inside 80 % interval",
-    "coverage_90": "inside 90 % interval",
-    "coverage_95": "inside 95 % interval",
-    "accuracy": "accuracy",
-    "log_loss": "log-loss",
-    "brier": "Brier score",
-    "calibration_error": "calibration error",
-    "roc_auc": "ROC-AUC",
-    "average_precision": "average precision",
-    "sharpness": "mean predicted std",
-}
 
+def judge(
+    model: TableModel, frames: Iterable[DataFrame], predictive: Any = None
+) -> tuple[list[Judged], int]:
+    """Judge the predictions of each target on rows that come in one frame or more, and count them.
 
-@dataclass(frozen=True)
-class Judged:
-    """How good the predictions of one target are.
-
-    The baseline predicts without features: the marginal mean and standard deviation of the training
-    target, or the class shares of these rows; None if that is not known. The log-likelihood leaves
-    out the rows whose target has density 0.
+    `predictive` are the predictions of one frame, such as out-of-fold ones; None: the model
+    predicts the rows, with the noise of their weights. What is kept of a row are six numbers for
+    each target, or its probabilities.
     """
+    import numpy as np
 
-    scores: dict[str, float]  # every metric
-    baseline: dict[str, float] | None
-    verdict: Verdict | ClassVerdict  # of error bars, or of probabilities
-    left_out: tuple[int, ...] = ()  # row numbers
-    positive: str | None = None  # the rarer of two classes, whose average precision it is
+    from probprop.metrics.regression import Pointwise, pointwise
 
-
-def judge(model: TableModel, frame: DataFrame, predictive: Any = None) -> list[Judged]:
-    """Judge the predictions of each target on the rows of a frame that holds them.
-
-    `predictive` are the predictions, such as out-of-fold ones; None: the model predicts the rows,
-    with the noise of their weights.
-    """
-    from probprop.metrics.classes import class_baseline, class_summary, rarer_class
-    from probprop.metrics.verdict import class_verdict, verdict
-
-    y = model.observed(frame)
-    if predictive is None:
-        predictive = _predictive(model, model.encode(frame), model.weights_to_judge(frame))
-    if (classes := model.classes) is not None:
-        index, proba = classes.searchsorted(y), predictive.proba
-        scores = class_summary(index, predictive)
-        found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
-        positive = str(classes[rarer_class(index)]) if len(classes) == 2 else None
-        return [Judged(scores, class_baseline(index, len(classes)), found, positive=positive)]
-    numbers = frame.index + 1
-    each = zip(_of_targets(predictive, y), baselines_of(model, y), strict=True)
-    return [
-        Judged(
-            found.values,
-            baseline,
-            verdict(column, one),
-            tuple(int(numbers[i]) for i in found.without_density),
-        )
-        for (column, one, found), baseline in each
-    ]
-
-
-def baselines_of(model: TableModel, y: Array) -> list[dict[str, float] | None]:
-    """Return what each target scores with its marginal mean and standard deviation."""
-    from probprop.metrics.regression import baseline_summary
-
-    columns = _columns(y)
-    if not model.baseline:
-        return [None for _ in columns]
-    pairs = zip(columns, model.baseline, strict=True)
-    return [baseline_summary(column, mean, std) for column, (mean, std) in pairs]
-
-
-def _predictive(model: TableModel, X: Array, weights: FloatArray | None) -> Any:
-    options: Any = {} if weights is None else {"sample_weight": weights}
-    return model.estimator.predict_distribution(X, **options)
-
-
-def scores_of(model: TableModel, frame: DataFrame) -> tuple[Array, list[Scores]]:
-    """Return targets, (n_targets, n), and every metric of each, on the rows of a frame."""
-    from probprop.metrics.classes import class_summary
-    from probprop.metrics.regression import Scores
-
-    X, y = model.split(frame)
-    predictive = _predictive(model, X, model.weights_to_judge(frame))
+    rows: list[Any] = []
+    numbers: list[Any] = []
+    for frame in frames:
+        y, predicted = model.observed(frame), predictive
+        if predictive is None:
+            weights = model.weights_to_judge(frame)
+            options: Any = {} if weights is None else {"sample_weight": weights}
+            predicted = model.estimator.predict_distribution(model.encode(frame), **options)
+        numbers.append(frame.index + 1)
+        if model.classes is not None:
+            rows.append([(model.classes.searchsorted(y), predicted.log_proba)])
+        else:
+            columns = zip(y.reshape(len(y), -1).T, predicted.targets(), strict=True)
+            rows.append([pointwise(*each) for each in columns])
+    every = np.concatenate(numbers)
+    of_targets = zip(*rows, strict=True)
+    joined = [[np.concatenate(c) for c in zip(*parts, strict=True)] for parts in of_targets]
     if model.classes is not None:
-        index = model.classes.searchsorted(y)
-        return _columns(index), [Scores(class_summary(index, predictive), index[:0])]
-    return _columns(y), [found for _, _, found in _of_targets(predictive, y)]
-
-
-def _of_targets(predictive: Any, y: Array) -> list[tuple[Array, Any, Scores]]:
-    """Return observed and predicted values of each target, and their scores."""
-    from probprop.metrics.regression import scores
-
-    each = zip(_columns(y), predictive.targets(), strict=True)
-    return [(column, one, scores(column, one)) for column, one in each]
-
-
-def _columns(y: Array) -> Array:
-    return y.reshape(len(y), -1).T
+        [(index, log_proba)] = joined
+        return [judge_classes(model.classes, index, log_proba)], len(every)
+    pairs = model.baseline or [None] * len(joined)
+    each = zip(joined, pairs, strict=True)
+    return [judge_values(Pointwise(*at), pair, every) for at, pair in each], len(every)
 
 
 def as_json(judged: Judged) -> dict[str, Any]:
@@ -163,7 +91,7 @@ def score_table(
     """Return header and rows of the scores: for each target the score and the baseline.
 
     >>> from probprop.metrics.verdict import Intervals, Scale, Verdict
-    >>> found = Verdict(Intervals(None, 9, 0.5, None, None, Scale(1.0, 0.2)), ())
+    >>> found = Verdict(Intervals(9, 0.5, True, 0.5, 0.6, Scale(1.0, 0.2)), ())
     >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, found)])
     (['measure', 'value', 'baseline'], [['RMSE', '0.5', '1.25']])
     """
@@ -200,20 +128,3 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
         if one.left_out:
             terminal.note(f"{name}{without_density_in_words(one.left_out)}")
         terminal.say(f"{name}{one.verdict}")
-
-
-def show(name: str, value: float) -> str:
-    """Write a score as a reader expects it.
-
-    >>> show("rmse", 53.4159), show("rmse", 21987.6), show("coverage_95", 0.955)
-    ('53.42', '21,988', '95.5 %')
-    >>> show("r2", 0.98765), show("r2", -1e-9), show("r2", float("nan"))
-    ('0.9877', '0', '–')
-    """
-    if not math.isfinite(value):
-        return "–"
-    if name == "r2":
-        value = round(value, 4) + 0.0  # no -0
-    if name.startswith("coverage") or name in ("accuracy", "calibration_error"):
-        return f"{100 * value:.1f} %"
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

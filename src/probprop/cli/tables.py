@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from probprop._types import Array, FloatArray
     from probprop.table import TableModel
     from probprop.table.columns import Kind
+    from probprop.table.encoding import TableEncoder
 
 Na = Annotated[
     str | None,
@@ -121,33 +122,29 @@ def with_targets(
 
 
 def usable_columns(
-    frame: DataFrame, chosen: Sequence[str], *, asked_for: bool, terminal: Terminal
-) -> dict[str, Kind]:
-    """Return the features without those that say nothing, with what they hold; note the dates.
+    frame: DataFrame,
+    chosen: Sequence[str],
+    *,
+    asked_for: bool,
+    terminal: Terminal,
+    y: Array | None = None,
+) -> TableEncoder:
+    """Return the encoder of the features, and say what it decided; y are the targets, (n,)."""
+    from probprop.table.encoding import TableEncoder
 
-    Left out are columns without any value, and texts that name the rows. What no model can use,
-    such as too many categories, is refused here: before the work.
-    """
-    from probprop.table.columns import kinds_of, names_rows
-    from probprop.table.encoding import month_first
-
-    if not asked_for:
-        without = frame[list(chosen)].isna().to_numpy().all(axis=0)
-        empty = [k for k, gone in zip(chosen, without, strict=True) if gone]
-        chosen = _left(chosen, empty, "without a value in any row, and left out", terminal)
-        texts = frame[list(chosen)].select_dtypes(["object", "string"])
-        names = [str(k) for k in texts if names_rows(texts[k])]
-        what = "texts that name the rows, and left out"
-        chosen = _left(chosen, names, what, terminal)
-    kinds = kinds_of(frame[list(chosen)])
-    if dates := [name for name, kind in kinds.items() if kind == "date"]:
+    encoder = TableEncoder(drop_identifiers=not asked_for).fit(frame[list(chosen)], y)
+    for note in encoder.notes:
+        terminal.note(note)
+    dates = [each for each in encoder.used if each.kind == "date"]
+    if dates:
         terminal.note(
-            f"dates in {', '.join(repr(name) for name in dates)}: taken as year, month, day of the "
-            "year, weekday and seconds of the day, where they differ"
+            f"dates in {', '.join(repr(each.name) for each in dates)}: taken as year, and as "
+            "time of year, weekday and hour, which are cyclic, where they differ"
         )
-    for name in month_first({name: frame[name].dropna() for name in dates}):
-        terminal.note(f"the month comes first in {name!r}, as in 3/14/2024")
-    return kinds
+    for each in dates:
+        if each.order == "month":
+            terminal.note(f"the month comes first in {each.name!r}, as in 3/14/2024")
+    return encoder
 
 
 def check_folds(
@@ -210,17 +207,6 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def _left(
-    chosen: Sequence[str], gone: Sequence[str], what: str, terminal: Terminal
-) -> Sequence[str]:
-    """Return the columns that are left, and name the others, unless none would be left."""
-    if not gone or len(gone) == len(chosen):
-        return chosen
-    terminal.note(f"{what}: {listed(gone, 6)}")
-    left_out = {*gone}
-    return [name for name in chosen if name not in left_out]
-
-
 def nameless(frame: DataFrame, wanted: Sequence[str] | None, terminal: Terminal) -> list[str]:
     """Return the columns without a name, and those that `active` wrote, and say that they go."""
     if wanted is not None:
@@ -235,7 +221,7 @@ def nameless(frame: DataFrame, wanted: Sequence[str] | None, terminal: Terminal)
 
 
 def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
-    """Say how many rows have empty cells, which are marginalised, and return it."""
+    """Say how many rows have empty cells, which are marginalized, and return it."""
     n_gaps = int(frame[list(chosen)].isna().to_numpy().any(axis=1).sum())
     if n_gaps:
         rows = plural(len(frame), "row")

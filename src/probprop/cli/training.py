@@ -6,11 +6,11 @@ opened, checked, fitted, saved, judged and reported on.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
@@ -29,24 +29,25 @@ from probprop.cli.arguments import (
     NoRows,
     Report,
     Static,
-    check_range,
+    Task,
     column_names,
     input_paths,
     limit_of,
     needed_beyond,
+    support_of,
+    takes,
+    whole,
 )
-from probprop.cli.cluster import connected
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destinations, check_replaces_model, save_fitted, save_model
 from probprop.cli.recipes import (
-    NetworkOptions,
-    NoiseOption,
-    Precision,
-    TailOption,
-    budget_of,
-    check_no_budget,
-    check_no_seconds,
-    recipe_of,
+    OF_NETWORK,
+    check_budget,
+    estimator_of,
+    option,
+    progress_of,
+    say_choice,
+    selects,
 )
 from probprop.cli.reporting import check_page_options, write_model_report
 from probprop.cli.scores import judge, show_scores, to_keep
@@ -97,115 +98,136 @@ Examples:
 """
 
 
-class MissingOption(StrEnum):
-    """What an empty cell of a feature is: a mistake, or a value that is not known."""
+@dataclass(frozen=True)
+class Request:
+    """What `probprop fit` was asked for: its arguments and options."""
 
-    error = "error"
-    marginalize = "marginalize"
-
-
-class TaskOption(StrEnum):
-    """Whether the target is a number or a class."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
-
-
-AUTO, MARGINALIZE = TaskOption.auto, MissingOption.marginalize
-
-
-def fit(
-    context: typer.Context,
-    data: DataFiles,
+    data: DataFiles
     target: Annotated[
         list[str],
         typer.Option(
             metavar="COLUMN,...", help="Column to predict; several where all hold numbers."
         ),
-    ],
+    ]
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
-    ],
-    task: Annotated[
-        TaskOption, typer.Option(help="What the target is: a number, or a class.")
-    ] = AUTO,
-    features: Features = None,
-    drop: Drop = None,
+    ]
+    task: Task = "auto"
+    features: Features = None
+    drop: Drop = None
     weight: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Weights of the rows; they divide the noise variance."),
-    ] = None,
+    ] = None
     error: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN,...", help="Known standard deviations of the target, or of each."
         ),
-    ] = None,
-    missing: Annotated[
-        MissingOption,
+    ] = None
+    support: Annotated[
+        Any,
         typer.Option(
-            help="Empty cells of features: refuse them, or average over what they may be."
+            metavar="LOW,HIGH",
+            parser=support_of,
+            help="Where the target can lie, such as 0,100 or 0,; none: anywhere.  "
+            "[default: from 0 on, or from 0 to 1, if all targets lie there]",
         ),
-    ] = MARGINALIZE,
-    na: Na = None,
-    fast: Fast = False,
-    budget: Budget = None,
-    hidden_layer_sizes: HiddenLayerSizes = None,
-    n_epochs: NEpochs = None,
-    evidence_cap: EvidenceCap = None,
+    ] = "auto"
+    missing: Annotated[
+        Literal["auto", "error", "marginalize"],
+        typer.Option(
+            help="Empty cells of features: refuse them, or average over what they may be; auto "
+            "learns how only if the table has some."
+        ),
+    ] = "auto"
+    na: Na = None
+    fast: Fast = False
+    budget: Budget = None
+    hidden_layer_sizes: HiddenLayerSizes = None
+    n_epochs: NEpochs = None
+    evidence_cap: EvidenceCap = None
     noise: Annotated[
-        NoiseOption | None,
+        Literal["constant", "input"] | None,
         typer.Option(
             help="One network: the same noise in all rows, or learned.  [default: constant]"
         ),
-    ] = None,
+    ] = None
     noise_tail: Annotated[
-        TailOption | None,
+        Literal["gaussian", "heavy"] | None,
         typer.Option(
             help="One network: Gaussian noise, or heavy tails, for tables with outliers.  "
             "[default: gaussian]"
         ),
-    ] = None,
+    ] = None
     n_members: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Networks like it from different seeds, averaged."),
-    ] = None,
+        Any,
+        typer.Option(
+            metavar="N",
+            parser=whole(1, 1000),
+            help="Networks like it from different seeds, averaged.",
+        ),
+    ] = None
     random_state: Annotated[
-        int, typer.Option(metavar="N", help="Same table and seed, same model; as in Python.")
-    ] = DEFAULT_SEED,
+        Any,
+        typer.Option(
+            metavar="N",
+            parser=whole(0, 2**32 - 1),
+            help="Same table and seed, same model; as in Python.",
+        ),
+    ] = DEFAULT_SEED
     dtype: Annotated[
-        Precision | None,
+        Literal["float64", "float32"] | None,
         typer.Option(help="One network: precision of the weights.  [default: float64]"),
-    ] = None,
+    ] = None
     group: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Rows that belong together; folds keep them together."),
-    ] = None,
+    ] = None
     time: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN", help="Numbers or dates; folds predict the future from the past."
         ),
-    ] = None,
+    ] = None
     test_fraction: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
             help="Rows held out to judge the model.  [default: none; 0.1 with one network]",
         ),
-    ] = None,
-    report: Report = None,
-    static: Static = False,
-    no_rows: NoRows = False,
-    checkpoint: Checkpoint = None,
-    memory_limit: MemoryLimit = None,
-    dask: Dask = None,
-) -> None:
+    ] = None
+    report: Report = None
+    static: Static = False
+    no_rows: NoRows = False
+    checkpoint: Checkpoint = None
+    memory_limit: MemoryLimit = None
+    dask: Dask = None
+
+    def test_share(self, estimator: Any) -> float:
+        """Return the share of the rows to hold out; without folds nothing else can judge."""
+        if self.test_fraction is None:
+            return 0.0 if selects(estimator) else _TEST_SHARE
+        return self.test_fraction
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of one network that were given."""
+        every = {name: getattr(self, name) for name in OF_NETWORK}
+        return {name: value for name, value in every.items() if value is not None}
+
+    @property
+    def reasons(self) -> list[str]:
+        """The options that only one network takes."""
+        return [*map(option, self.options), *(["--error"] if self.error else [])]
+
+
+@takes(Request)
+def fit(context: typer.Context, request: Request) -> None:
     """Fit a model to a table and save it.
 
-    Text columns are taken as categories; a date becomes its year, month, day of the year, weekday
-    and seconds of the day. Rows without a target are left out.
+    Text columns are taken as categories; a date becomes its year, and cyclic season, weekday
+    and hour. Rows without a target are left out.
 
     Settings are chosen: encodings of the numbers, layers, evidence cap and epochs are compared by
     cross-validation, and the error bars are calibrated on out-of-fold rows. The model is fitted
@@ -254,87 +276,19 @@ def fit(
     the networks learn all rows. At most 100,000 rows are held out, 20,000 with --dask.
 
     Without --random-state the seed is 0, as for `probprop.table.fit_table_model` in Python: the
-    same table and options give the same model, unless --budget is in seconds.
+    same table and options give the same model.
     """
-    request = Request(
-        data=data,
-        target=target,
-        features=features,
-        drop=drop,
-        weight=weight,
-        error=error,
-        task=task,
-        missing=missing,
-        na=na,
-        options=NetworkOptions(
-            hidden_layer_sizes, n_epochs, evidence_cap, noise, noise_tail, n_members, dtype
-        ),
-        fast=fast,
-        budget=budget,
-        seed=random_state,
-        group=group,
-        time=time,
-        test_fraction=test_fraction,
-        output=output,
-        report=report,
-        static=static,
-        no_rows=no_rows,
-        checkpoint=checkpoint,
-        memory_limit=memory_limit,
-        dask=dask,
-    )
     _check_options(request)
     terminal = terminal_of(context)
     with _open(terminal, request) as table:
         plan = _check(terminal, request, table)
         fitted = (_fit if table.whole else _fit_blocks)(terminal, request, table, plan)
-        for line in plan.recipe.choice(fitted.model.estimator).splitlines():
-            terminal.say(line)
-        save_fitted(terminal, fitted.model, output)  # before anything that may fail
+        say_choice(terminal, fitted.model.estimator)
+        save_fitted(terminal, fitted.model, request.output)  # before anything that may fail
         rows = fitted.judged()
         if (scores := _judge(terminal, plan, fitted, rows)) is not None:
-            save_model(replace(fitted.model, scores=scores), output)
+            save_model(replace(fitted.model, scores=scores), request.output)
         _report(terminal, request, fitted, rows)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What `probprop fit` was asked for, as it was given."""
-
-    data: list[str]
-    target: list[str]
-    features: list[str] | None
-    drop: list[str] | None
-    weight: str | None
-    error: list[str] | None
-    task: TaskOption
-    missing: MissingOption
-    na: str | None
-    options: NetworkOptions
-    fast: bool
-    budget: str | None
-    seed: int
-    group: str | None
-    time: str | None
-    test_fraction: float | None
-    output: str
-    report: str | None
-    static: bool
-    no_rows: bool
-    checkpoint: str | None
-    memory_limit: str | None
-    dask: str | None
-
-    def test_share(self, *, cross_validated: bool) -> float:
-        """Return the share of the rows to hold out; without folds nothing else can judge."""
-        if self.test_fraction is None:
-            return 0.0 if cross_validated else _TEST_SHARE
-        return self.test_fraction
-
-    @property
-    def reasons(self) -> list[str]:
-        """The options that only one network takes."""
-        return [*self.options.given, *(["--error"] if self.error else [])]
 
 
 class Table(NamedTuple):
@@ -352,11 +306,11 @@ class Plan(NamedTuple):
 
     frame: DataFrame  # the rows that count, or the first rows with a target
     targets: list[str]
-    features: Any  # a mapping of names to kinds, or names; None: all columns that are left
+    features: Any  # names of columns; None: all columns that are left
     drop: list[str]
     counting: Counting
     labels: Array | None = None  # (n,), the classes of the rows if all are in memory
-    recipe: Any = None  # a `Recipe`, once the columns are checked
+    estimator: Any = None  # once the columns are checked
 
 
 class Fitted(NamedTuple):
@@ -371,10 +325,7 @@ class Fitted(NamedTuple):
 def _check_options(request: Request) -> None:
     """Refuse options that no fit has, or that exclude each other, before anything is read."""
     check_page_options(request.report, static=request.static, no_rows=request.no_rows)
-    request.options.check()
-    check_no_budget(request.reasons, fast=request.fast, budget=request.budget)
-    check_no_seconds(request.checkpoint, budget_of(request.budget))
-    check_range("--random-state", request.seed, 0, 2**32 - 1)
+    check_budget(request.reasons, fast=request.fast, budget=request.budget)
     if request.test_fraction is not None and not 0.0 <= request.test_fraction < 1.0:
         raise typer.BadParameter(
             f"{request.test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
@@ -416,12 +367,12 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
         return
     if request.fast or request.reasons:
         _check_report(request)
-    for option, given in (("--group", request.group), ("--time", request.time)):
+    for name, given in (("--group", request.group), ("--time", request.time)):
         if given is not None:
             raise typer.BadParameter(
                 "above the memory limit and with --dask the folds are random: give a larger "
                 "--memory-limit, or fewer rows, without --dask",
-                param_hint=option,
+                param_hint=name,
             )
     if paths == ["-"] and request.dask is not None:
         raise typer.BadParameter(
@@ -437,10 +388,32 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
                 f"{in_words(limit)}: it is read block by block"
             )
         elif request.dask is not None:
-            client = stack.enter_context(connected(terminal, request.dask))
+            client = stack.enter_context(_connected(terminal, request.dask))
         from probprop.data.tables import first_rows
 
         yield Table(paths, first_rows(paths[0], na_texts(request.na)), False, limit, client)
+
+
+@contextmanager
+def _connected(terminal: Terminal, address: str) -> Iterator[Any]:
+    """Yield a client of the cluster at an address, or of one of this machine."""
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise ImportError("--dask needs Dask: pip install 'probprop[dask]'") from error
+
+    options: dict[str, Any] = {"dashboard_address": ":0"} if address == "local" else {}
+    try:
+        client = Client(None if address == "local" else address, **options)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"there is no Dask scheduler at {address} ({error}): start one with `dask scheduler`, "
+            "or give --dask local"
+        ) from error
+    with client:
+        workers = plural(len(client.nthreads()), "worker")
+        terminal.say(f"Dask cluster at {client.scheduler.address}: {workers}")
+        yield client
 
 
 # ---- Check
@@ -459,8 +432,8 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     counting = Counting(request.weight, tuple(column_names(request.error or [], columns)))
     plan = Plan(table.frame, targets, wanted, drop, counting)
     plan = (_look_at_all if table.whole else _look_at_first)(terminal, request, plan)
-    of_classes = request.task is TaskOption.classification
-    if request.task is TaskOption.auto:
+    of_classes = request.task == "classification"
+    if request.task == "auto":
         decided, words = decide_task(plan.frame, targets)
         of_classes = decided == "classification"
         where = "" if table.whole else " (the first rows)"
@@ -469,20 +442,28 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
             terminal.say(f"{targets[0]!r} holds {words}{where}")
     labels = labels_of(plan.frame, targets[0]) if of_classes and table.whole else None
     if of_classes:
-        request.options.check_classes(targets[0])
-    recipe = recipe_of(
+        for name, usual in (("noise", "constant"), ("noise_tail", "gaussian")):
+            if request.options.get(name, usual) != usual:
+                raise typer.BadParameter(
+                    f"{targets[0]!r} holds classes, which have no noise", param_hint=option(name)
+                )
+    estimator = estimator_of(
         terminal,
         request.options,
         [*request.reasons, *(["several targets"] if len(targets) > 1 else [])],
         fast=request.fast,
         budget=request.budget,
         of_classes=of_classes,
-        seed=request.seed,
-        missing=request.missing.value,
+        seed=request.random_state,
+        missing=request.missing,
+        support=request.support,
     )
-    if not table.whole and not recipe.cross_validated:
+    if request.support != "auto" and (of_classes or not selects(estimator)):
+        words = "classes have no support" if of_classes else "one network has no support"
+        raise typer.BadParameter(f"{words}: leave it out", param_hint="--support")
+    if not table.whole and not selects(estimator):
         _check_report(request)
-    return plan._replace(labels=labels, recipe=recipe)
+    return plan._replace(labels=labels, estimator=estimator)
 
 
 def _look_at_all(terminal: Terminal, request: Request, plan: Plan) -> Plan:
@@ -500,37 +481,32 @@ def _look_at_all(terminal: Terminal, request: Request, plan: Plan) -> Plan:
     note_table(terminal, read, known, targets)
     frame = counting.rows(known)
     note_weightless(terminal, len(known) - len(frame))
-    kinds = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    y = frame[targets[0]].to_numpy() if len(targets) == 1 else None
+    encoder = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal, y=y)
+    kinds = encoder.kinds
     if request.group is not None:
         terminal.note(f"{request.group!r} says which rows belong together, and is not a feature")
     elif request.time is None:
         note_order(terminal, frame, kinds)
     # Before rows are held out, so that the message counts them all.
-    if request.missing is MissingOption.marginalize:
+    if request.missing != "error":
         note_gaps(terminal, frame, list(kinds))
     else:
         check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
-    if request.task is TaskOption.classification:
+    if request.task == "classification":
         check_one_target(targets)
-    return plan._replace(frame=frame, features=kinds)
+    return plan._replace(frame=frame, features=list(kinds))
 
 
 def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
-    """Return the first rows with a target, if any has one, and leave out texts that name rows."""
-    from probprop.table.columns import check_no_missing, names_rows
+    """Return the first rows with a target, if any has one."""
+    from probprop.table.columns import check_no_missing
     from probprop.table.names import select
 
-    first, targets, wanted, drop, counting, *_ = plan
-    if wanted is None:
-        taken = {*targets, *drop, *counting.names}
-        found = [str(k) for k in first if str(k) not in taken and names_rows(first[k])]
-        if found:
-            names = ", ".join(repr(name) for name in found)
-            terminal.note(f"texts that name the rows, and left out: {names}")
-        drop = [*drop, *found]
+    first, targets = plan.frame, plan.targets
     there: Any = first[[name for name in targets if name in first]].notna().all(axis=1)
     known = first[there] if there.any() else first
-    if request.task is TaskOption.auto:
+    if request.task == "auto":
         for target in targets:  # files may be sorted by it
             if target in known and known[target].nunique() == 1:
                 raise ValueError(
@@ -539,7 +515,7 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
                     "give --task regression or --task classification"
                 )
         check_no_missing(select(known, targets))
-    return plan._replace(frame=known, drop=drop)
+    return plan._replace(frame=known)
 
 
 # ---- Fit
@@ -548,27 +524,30 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
 def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table in memory, as `fit_table_model` does, on the rows that are not held out."""
     from probprop.facts import OUT_OF_FOLD
-    from probprop.table import fit_table_model
+    from probprop.table import TableNote, fit_table_model
 
-    recipe, features = plan.recipe, plan.features
-    share = request.test_share(cross_validated=recipe.cross_validated)
+    estimator, features = plan.estimator, plan.features
+    share = request.test_share(estimator)
     by: dict[str, Any] = {"group": request.group, "time": request.time}
-    train, test = hold_out(plan.frame, share, request.seed, plan.labels, features, **by)
-    say_cost(terminal, recipe.estimator, train[list(features)], plan.labels)
-    with recipe.progress(terminal, f"fitting {plural(len(train), 'row')}") as callback:
+    train, test = hold_out(plan.frame, share, request.random_state, plan.labels, features, **by)
+    say_cost(terminal, estimator, train[features], plan.labels)
+    text = f"fitting {plural(len(train), 'row')}"
+    with progress_of(terminal, estimator, text) as callback, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableNote)  # said before
         model = fit_table_model(
             train,
             plan.targets,
-            features=features,
-            estimator=recipe.estimator,
+            features=None if request.features is None else features,
+            drop=[*plan.drop, *([] if request.group is None else [request.group])],
+            estimator=estimator,
             callback=callback,
             weight=plan.counting.weight,
             error=plan.counting.error,
             na=na_texts(request.na),
             checkpoint=request.checkpoint,
-            **(by if recipe.cross_validated else {}),
+            **(by if selects(estimator) else {}),
         )
-    if len(test) or not recipe.cross_validated:
+    if len(test) or not selects(estimator):
         return Fitted(model, train, lambda: test if len(test) else None, held_out=len(test) > 0)
     rows = cast(Any, model.estimator).oof_rows_
     return Fitted(model, train, lambda: train.iloc[rows], held_out=OUT_OF_FOLD)
@@ -641,31 +620,32 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
     from probprop.facts import OUT_OF_FOLD
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
-    recipe, estimator = plan.recipe, plan.recipe.estimator
+    estimator = plan.estimator
     most = _MOST_TEST if client is None else _MOST_TEST_ON_CLUSTER
-    test = Kept(request.test_share(cross_validated=recipe.cross_validated), most)
+    test = Kept(request.test_share(estimator), most)
     columns = (plan.targets, plan.features, plan.drop, counting.weight, counting.error)
     source: Any = source_of(estimator, table.paths, columnwise(*columns, na_texts(request.na)))
     with ExitStack() as stack:
         if client is None:
-            with terminal.rows("reading", _twice(table.paths)) as advance:
-                counted = replace(source, pieces=_counted(source.pieces, advance))
-                reading = rows_here(counted, estimator, table.limit, test)
+            with terminal.working("reading"):
+                reading = rows_here(source, estimator, table.limit, test)
                 rows: Any = stack.enter_context(reading)
         else:
             from probprop.data.cluster import load_shards
 
             with terminal.working("reading"):
-                rows = load_shards(client, source, None, request.seed, test)
-        if request.task is TaskOption.auto:
+                rows = load_shards(client, source, None, request.random_state, test)
+        if request.task == "auto":
             _check_first_rows_were_right(rows.schema.columns, plan.targets)
         note_left_out(terminal, rows.schema.n_without_target, plan.targets)
+        for note in rows.schema.columns.encoder.notes:
+            terminal.note(note)
         text = f"fitting {_in_words(rows)}"
         terminal.say(text)
-        with recipe.progress(terminal, text) as callback:
+        with progress_of(terminal, estimator, text) as callback:
             fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
-        if test.share or not recipe.cross_validated:
+        if test.share or not selects(estimator):
             return Fitted(model, None, lambda: rows.held_out, held_out=True)
 
         def out_of_fold() -> DataFrame:
@@ -673,17 +653,6 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
                 return rows_numbered(source, rows, fitted.oof_rows_)
 
         return Fitted(model, None, out_of_fold, held_out=OUT_OF_FOLD)
-
-
-def _counted(pieces: Callable[..., Iterator[Any]], advance: Callable[[int], None]) -> Any:
-    """Return pieces of files whose rows are counted when the next one is asked for."""
-
-    def count(schema: Any) -> Iterator[Any]:
-        for piece in pieces(schema):
-            yield piece
-            advance(len(piece.rows))
-
-    return count
 
 
 def _in_words(rows: Any) -> str:
@@ -710,13 +679,6 @@ def _check_first_rows_were_right(columns: Columns | None, targets: Sequence[str]
         )
 
 
-def _twice(paths: Sequence[str]) -> int | None:
-    from probprop.table.read import plan_chunks
-
-    rows = [plan_chunks(path)[0] for path in paths]
-    return None if None in rows else 2 * sum(n for n in rows if n is not None)
-
-
 # ---- Judge and report
 
 
@@ -740,14 +702,14 @@ def _judge(
             f"fitted on {n} and judged on {len(rows):,} out-of-fold rows: each is predicted by "
             "networks that were not trained on it"
         )
-    judged = judge(fitted.model, rows, predictive)
+    judged, n_rows = judge(fitted.model, [rows], predictive)
     show_scores(terminal, fitted.model, judged)
-    if not plan.recipe.cross_validated:
+    if not selects(estimator):
         terminal.say(
             "the network that was judged is kept; --test-fraction 0 fits all rows, without a "
             "verdict"
         )
-    return to_keep(plan.targets, judged, len(rows), out_of_fold=fitted.held_out is not True)
+    return to_keep(plan.targets, judged, n_rows, out_of_fold=fitted.held_out is not True)
 
 
 def _report(terminal: Terminal, request: Request, fitted: Fitted, rows: DataFrame | None) -> None:

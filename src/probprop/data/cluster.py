@@ -53,8 +53,7 @@ from probprop.data.sources import (
 from probprop.data.tables import table_reader
 from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.estimators.kind import classes_of
-from probprop.inference.shards import HasParts, MapShards, Work, usual_rounds
-from probprop.inference.training import Run
+from probprop.inference.training import MapShards, Run, Shard, Work, usual_rounds
 from probprop.table.model import TableModel
 from probprop.table.names import TableError
 
@@ -209,7 +208,14 @@ class ClusterRows:
             self.client.submit(learner.shard, rows, k, pure=False)
             for k, rows in enumerate(self.shards)
         ]
-        return on_cluster(self.client, shards)
+
+        def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
+            each = ((shards[work.part.shard], work) for work in works)
+            futures = [self.client.submit(call, *given, pure=False) for given in each]
+            results: list[Any] = self.client.gather(futures)
+            return results
+
+        return map_shards
 
     def advance(self) -> Any:
         """Return what makes epochs of the candidates, as tasks."""
@@ -283,17 +289,6 @@ def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) ->
 
 
 # ---- Tasks
-
-
-def on_cluster(client: Client, shards: Sequence[Any]) -> MapShards:
-    """Return a map over shards that are futures."""
-
-    def map_shards(call: Callable[[HasParts, Work], Any], works: Sequence[Work]) -> list[Any]:
-        futures = [client.submit(call, shards[work.part.shard], work, pure=False) for work in works]
-        results: list[Any] = client.gather(futures)
-        return results
-
-    return map_shards
 
 
 def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:

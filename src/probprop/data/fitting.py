@@ -3,33 +3,68 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeGuard
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.data import shards
-from probprop.data.cross_validation import SAMPLE, fit_cross_validated
 from probprop.data.scratch import bytes_of
-from probprop.data.shards import NONE_KEPT, DiskRows, Kept, MemoryRows, View, read_here
+from probprop.data.shards import (
+    NONE_KEPT,
+    DiskRows,
+    Folds,
+    Kept,
+    MemoryRows,
+    Training,
+    View,
+    read_here,
+)
 from probprop.data.sources import (
     ArrayReader,
     Columnwise,
     CrossValidated,
     Estimator,
+    Loaded,
     Network,
     Source,
     array_source,
     block_source,
     check_no_columns,
+    joined,
 )
+from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.estimators.base import Callback, plan_of, publish
-from probprop.estimators.checkpoints import check_seed, settings_of
-from probprop.estimators.cv.policy import read_budget
+from probprop.estimators.cv import policy
+from probprop.estimators.cv.base import (
+    PBPEstimatorCV,
+    policy_of,
+    problem_of,
+    publish_stack,
+    search_of,
+)
+from probprop.estimators.cv.calibration import standard_error, weighted_mean
+from probprop.estimators.cv.folds import Fold
+from probprop.estimators.cv.policy import Candidate, read_budget
+from probprop.estimators.cv.search import (
+    TRAINING,
+    Evaluation,
+    Problem,
+    Running,
+    Search,
+    Stack,
+    Trial,
+    evaluate,
+    in_a_file,
+    stacked,
+)
 from probprop.estimators.ensemble import (
     PBPEnsemble,
     check_ensemble,
@@ -37,20 +72,46 @@ from probprop.estimators.ensemble import (
     new_members,
     seed_of,
 )
-from probprop.estimators.progress import progress_bar
-from probprop.estimators.validation import check_int, check_parameters
-from probprop.inference.checkpoint import CheckpointFile
-from probprop.inference.history import warn_of_counts
+from probprop.estimators.progress import Share, progress, progress_bar
+from probprop.estimators.validation import (
+    check_int,
+    check_option,
+    check_parameters,
+    relative_weights,
+)
+from probprop.inference.checkpoint import CheckpointFile, check_seed, settings_of, text_of
+from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
-from probprop.inference.standardize import marginal, measure, merged
+from probprop.inference.standardize import (
+    Moments,
+    Standardizer,
+    check_target_scale,
+    leaving_features,
+    marginal,
+    measure,
+    merged,
+    standardizer_of,
+    with_usual_scales,
+    with_usual_target_scale,
+)
+from probprop.inference.training import Rows, Run, warn_of_counts
 
 if TYPE_CHECKING:
     import pandas as pd
     from dask import dataframe as dd
     from distributed import Client
 
-    from probprop.data.cross_validation import ShardedRows
+    from probprop.data.cluster import ClusterRows  # it needs Dask
     from probprop.table.model import TableModel
+
+    ShardedRows: TypeAlias = DiskRows | ClusterRows
+
+SAMPLE = 20_000
+"""Rows that the choice is made on, and that calibrate: from as many on, one fold decides it."""
+_SHARE_OF_CHOICE = 0.3  # of the progress bar
+_BLOCK = 1 << 14  # rows that are measured at a time
+
+Report = Callable[[float], None]
 
 _Path = str | os.PathLike[str]
 
@@ -126,8 +187,7 @@ def fit(
         File for the state of the training, written after a round, or a part of an epoch, at most
         once a second, and on Ctrl-C. The same call continues from it to the same bits; other data,
         settings or versions are refused. The `random_state` must be an int. Each member of an
-        ensemble, or network of a fold, has its number appended; the choice of hyperparameters,
-        which takes no `budget` in seconds then, the word choice.
+        ensemble, or network of a fold, has its number appended; the search, the word choice.
     callback : callable, default=None
         Called with the `Epoch` after each pass; returning True stops the fit there. For a
         cross-validated estimator it is called with the share of the work that is done.
@@ -145,10 +205,10 @@ def fit(
     the same, bit for bit, on processors of one kind.
 
     Cross-validated estimators on rows that are not in memory: the rows of every shard are assigned
-    to `cv` folds, an int. A sample of 20,000 rows decides on the candidate; a `budget` in seconds
-    is for this choice alone. Then the network of each fold learns all rows outside its fold, and
-    out-of-fold predictions of the sample say when to stop, and calibrate; `docs/guide/cluster.md`
-    has the steps. `oof_rows_` counts the rows with a target, in the order of the source.
+    to `cv` folds, an int, or five if it is "auto". The search is run on a sample of 20,000 rows.
+    Then the networks of the stacked candidates learn all rows outside their folds, and out-of-fold
+    predictions of the sample say when to stop, and calibrate; `docs/guide/cluster.md` has the
+    steps. `oof_rows_` counts the rows with a target, in the order of the source.
 
     Examples
     --------
@@ -327,7 +387,6 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
     return TableModel(
         model,
         columns.encoder,
-        columns.features,
         targets[0] if len(targets) == 1 else targets,
         reader.counting,
         reader.na,
@@ -394,6 +453,8 @@ def _train_network(
     """Make the rounds, or the parts, of one network and publish what they reached."""
     likelihood: Any = rows.schema.likelihood
     plan, mean_weight = plan_of(model, likelihood), shards.mean_weight(rows.summaries)
+    if plan.output_layer == "full":
+        raise ValueError("output_layer='full' needs all samples in memory: use fit of the model.")
     n_rounds = rows.n_rounds(len(plan.hidden)) if n_rounds is None else n_rounds
     begun = shards.start_training(
         rows,
@@ -417,3 +478,264 @@ def _train_network(
     made = shards.make_epochs(begun, rows, model.n_epochs, file, after_epoch)
     model.likelihood_ = likelihood
     publish(model, made.fitted, list(made.history), mean_weight)
+
+
+# ---- Cross-validated estimators: the choice on a sample, the networks on all rows
+
+
+def fit_cross_validated(
+    rows: ShardedRows,
+    estimator: PBPEstimatorCV,
+    n_rounds: int | None,
+    checkpoint: _Path | None,
+    callback: Callable[[Share], object] | None,
+) -> PBPEstimatorCV:
+    """Return a fitted clone of the estimator."""
+    auto = isinstance(estimator.cv, str)
+    if not auto and not isinstance(estimator.cv, int | np.integer):
+        raise TypeError(
+            'cv must be "auto" or an int for rows that are not all in memory, which are assigned '
+            f"to folds wherever they are, not {type(estimator.cv).__name__}."
+        )
+    if auto:
+        check_option("cv", estimator.cv, ["auto"])
+    else:
+        check_int("cv", estimator.cv, 2)
+    model: Any = clone(estimator)
+    model.n_features_in_ = rows.schema.n_features
+    likelihood, n = rows.schema.likelihood, shards.n_rows(rows.summaries)
+    mean_weight = shards.mean_weight(rows.summaries)
+    spreads = shards.standardizer_of_all(rows.summaries, Plan(likelihood)).spreads
+    rng = check_random_state(model.random_state)
+    line = policy_of(model, n)
+    split = Folds(rng.randint(2**31 - 1), min(policy.N_FOLDS if auto else model.cv, n))
+    sample, fold_of = _sample(rows, split)
+    x = merged([summary.x for summary in rows.summaries])
+    ends = np.where(x.n == 0, np.nan, [x.low, x.high])  # (2, n_features)
+    bounds = fit_bounds(sample.X, ends)
+    sample = replace(sample, X=bounds.apply(sample.X))
+    seeds = rng.randint(2**31 - 1, size=split.n_folds).tolist()
+    folds = [
+        Fold(np.flatnonzero(fold_of != i), np.flatnonzero(fold_of == i), seed)
+        for i, seed in enumerate(seeds)
+    ][: line.n_folds if auto else None]
+    seed = rng.randint(2**31 - 1)
+    weights = sample.weights
+    weights = None if weights is None else relative_weights(weights, mean_weight)
+    problem = problem_of(model, likelihood, sample.X, sample.y, weights, folds)
+    problem = replace(problem, step=rows.advance())
+    n_train, n_classes = len(folds[0].train), likelihood.n_classes
+    rungs = policy.rungs_of(model.budget, len(sample.y), n_train, n_classes)
+    path = None if checkpoint is None else f"{os.fspath(checkpoint)}.choice"
+    with (
+        in_a_file(problem, path, model, rungs) as problem,
+        progress(model.verbose, callback) as report,
+    ):
+        search, found = _searched(
+            rows,
+            model,
+            replace(problem, folds=folds[: line.n_search_folds]),
+            rungs,
+            seed,
+            lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
+        )
+        trained = list[Evaluation]()
+        n_train = n * (split.n_folds - 1) // split.n_folds
+        rungs = policy.rungs_of(model.budget, n, n_train, n_classes)
+        for i, candidate in enumerate(found.candidates):
+            view = _view(problem, candidate, bounds, mean_weight)
+            networks = Networks(rows, problem, candidate, split, view, n_rounds, spreads)
+            files = _files(checkpoint, model, networks, i)
+
+            def told(share: float, i: int = i) -> None:
+                done = (i + share) / len(found.candidates)
+                report(Share(_SHARE_OF_CHOICE + (1.0 - _SHARE_OF_CHOICE) * done, TRAINING))
+
+            trained.append(networks.train(rungs, files, told))
+    pairs = list(zip(found.numbers, trained, strict=True))
+    found = stacked(found.trials, pairs, folds, line.n_stacked)
+    calibrated = replace(search, problem=problem).calibrated(found)
+    calibration: Any = calibrated.calibration
+    if hasattr(calibration, "range"):  # the range of all rows; for classification there is none
+        whole = calibration.range.grown(bounds.apply(ends))
+        calibrated = calibrated._replace(calibration=replace(calibration, range=whole))
+    publish_stack(model, found, calibrated, problem, mean_weight)
+    model.bounds_ = bounds
+    model.oof_rows_ = sample.number
+    model.n_samples_seen_ = n
+    epochs = [epoch for member in model.estimators_ for epoch in member.history_]
+    warn_of_counts(epochs, model.estimators_[0].posterior_)
+    return model  # type: ignore[no-any-return]
+
+
+# ---- The sample, and the choice
+
+
+def draw(loaded: Loaded, shard: int, split: Folds, n_of: Mapping[int, int]) -> tuple[Loaded, Array]:
+    """Draw `n_of[shard]` rows of a shard, or of a pile, and return them with their folds."""
+    own = loaded[split.order(shard, len(loaded.y))[: n_of[shard]]]
+    return own, np.arange(len(own.y)) % split.n_folds
+
+
+def _sample(rows: ShardedRows, split: Folds) -> tuple[Loaded, Array]:
+    """Draw rows from all shards, and put them, with their folds, in the order of the files."""
+    sizes = {summary.shard: summary.n for summary in rows.summaries}
+    n_of = dict(zip(sizes, shards.sample_sizes([*sizes.values()], SAMPLE), strict=True))
+    parts, folds = zip(*rows.map(draw, split, n_of), strict=True)
+    whole: Any = joined(parts)
+    order = np.argsort(whole.number)
+    return whole[order], np.concatenate(folds)[order]
+
+
+def _searched(
+    rows: ShardedRows,
+    model: Any,
+    problem: Problem,
+    rungs: Sequence[int],
+    seed: int,
+    report: Callable[[Share], None],
+) -> tuple[Search, Stack]:
+    """Run the search on the sample."""
+    positive = bool((merged([s.y for s in rows.summaries]).low > 0.0).all())
+    search, candidates = search_of(model, problem, rungs, seed, report, positive)
+    if not positive and any(candidate.power is not None for candidate in candidates):
+        raise ValueError(
+            "power of a candidate is for targets that are all above 0, but some are not: leave "
+            "such rows out, or give candidates without a power."
+        )
+    found = search.run(candidates)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return search, found
+
+
+# ---- The networks of the folds
+
+
+def measure_folds(
+    loaded: Loaded, shard: int, split: Folds, view: View
+) -> list[tuple[Moments, Moments] | None]:
+    """Measure the bounded X and y of every fold of a shard; None: no rows."""
+    order, found = split.order(shard, len(loaded.y)), list[tuple[Moments, Moments] | None]()
+    for fold in range(split.n_folds):
+        rows = order[fold :: split.n_folds]
+        blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
+        x = [measure(view.bounded(loaded.X[block])) for block in blocks]
+        y = [measure(view.y(loaded.y[block]).reshape(len(block), -1)) for block in blocks]
+        found.append((merged(x), merged(y)) if blocks else None)
+    return found
+
+
+def _view(problem: Problem, candidate: Candidate, bounds: InputBounds, mean_weight: float) -> View:
+    """Return how the networks of a candidate see rows."""
+    seen, encodings = problem.seen_by(candidate), problem.encodings
+    encoding = encodings.of(candidate.n_bins)
+    transformation = getattr(seen.judge, "transformation", None)
+    plan = seen.plan(candidate)
+    return View(plan, bounds, encoding, transformation, encodings.joint, mean_weight)
+
+
+Files = Callable[[int, int], CheckpointFile | None]
+"""Returns the checkpoint of a fold on the way to so many epochs: there is one for each check."""
+
+
+class Networks:
+    """The trainings of all folds on all rows."""
+
+    def __init__(
+        self,
+        rows: ShardedRows,
+        problem: Problem,  # the sample, and its folds
+        candidate: Candidate,
+        split: Folds,
+        view: View,
+        n_rounds: int | None,
+        spreads: FloatArray,  # standard deviations of the features over all rows
+    ) -> None:
+        self.rows, self.sample, self.candidate, self.view = rows, problem, candidate, view
+        self.n_rounds = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
+        measured = rows.map(measure_folds, split, view)
+        self.trainings: list[Training] = []
+        for i, fold in enumerate(problem.folds):
+            others = [own for of in measured for j, own in enumerate(of) if j != i and own]
+            every = [own for of in measured for own in of if own]
+            standardizer = self._standardizer(others, every, spreads)
+            shared = (view, standardizer, RandomState(fold.seed), self.n_rounds)
+            begun = shards.start_training(rows, *shared, n_epochs=0, folds=split, fold=i)
+            self.trainings.append(begun)
+
+    def _standardizer(
+        self,
+        others: Sequence[tuple[Moments, Moments]],
+        every: Sequence[tuple[Moments, Moments]],
+        spreads: FloatArray,
+    ) -> Standardizer:
+        """Return the standardizer of a network that learns the other folds."""
+        plan = self.view.plan
+        y = merged([y for _, y in others]) if plan.likelihood.standardises_target else None
+        if (encoding := self.view.encoding) is not None:
+            standardizer = leaving_features(encoding.n_outputs, y)
+        else:
+            own = standardizer_of(merged([x for x, _ in others]), y)
+            standardizer = with_usual_scales(own, spreads)
+        if y is not None:
+            all_y = merged([y for _, y in every])
+            relative = self.candidate.power is not None
+            standardizer = with_usual_target_scale(standardizer, y, all_y, relative=relative)
+            check_target_scale(standardizer.y_scale)
+            standardizer.check_y(np.array([all_y.low, all_y.high]), plan.dtype)
+        return standardizer
+
+    def evaluate(self) -> Evaluation:
+        """Evaluate the networks on the rows of the sample that each has not seen."""
+        none = Rows(self.sample.y[:0], None, self.sample.y[:0])
+        runs = [Run(self.view.plan, own.fitted, none, None) for own in self.trainings]
+        history = tuple(list(own.history) for own in self.trainings)
+        trial = Running(Trial(self.candidate), tuple(runs), history)
+        return evaluate(trial, self.sample, self.sample.folds)
+
+    def train(self, rungs: Sequence[int], files: Files, report: Report) -> Evaluation:
+        """Train all folds from rung to rung while that gains; return the best evaluation."""
+        best: Evaluation | None = None
+        n_folds, last = len(self.trainings), rungs[-1]
+        for start, end in pairwise((0, *rungs)):
+            for i in range(n_folds):
+
+                def told(epoch: Epoch, start: int = start, end: int = end, i: int = i) -> None:
+                    made = n_folds * start + i * (end - start) + epoch.n_iter - start
+                    report(made / (n_folds * last))
+
+                now = self.trainings[i]
+                self.trainings[i] = shards.make_epochs(now, self.rows, end, files(i, end), told)
+            found = self.evaluate()
+            if not found.is_finite:
+                if best is None:
+                    raise FloatingPointError(
+                        "The networks made no finite predictions of the rows held out. Look for "
+                        "outliers in X and y, or give `candidates` that have fewer layers."
+                    )
+                return best
+            gain = None if best is None else found.log_p - best.log_p
+            if best is None or found.score > best.score:
+                best = found
+            if gain is not None:
+                # The next epochs, twice as many, are made for a gain above one standard error.
+                weights = found.oof.weights
+                if weighted_mean(gain, weights) <= standard_error(gain, weights):
+                    return best
+        assert best is not None
+        return best
+
+
+def _files(path: _Path | None, model: PBPEstimatorCV, networks: Networks, group: int) -> Files:
+    if path is None:
+        return lambda fold, n_epochs: None
+    data, settings = shards.digest_of(networks.rows), settings_of(model) | networks.rows.settings
+    settings["rounds"] = str(networks.n_rounds)
+    settings["chosen candidate"] = text_of(networks.candidate)
+
+    def file(fold: int, n_epochs: int) -> CheckpointFile:
+        own = f"{os.fspath(path)}.{group}.{fold}.{n_epochs}"
+        return CheckpointFile(own, data, settings | {"fold": str(fold)})
+
+    return file

@@ -41,7 +41,7 @@ PILE_BYTES = 4 << 20
 _MOST_PILES = 4096  # more would be written, and read again, in scraps
 _PILES_AT_A_TIME = 4
 _FEWEST_WIDE = 16  # rows of a pile, so that each has rows of every fold
-_COPIES_OF_PART = 4  # its piles, these together, shuffled, and standardised
+_COPIES_OF_PART = 4  # its piles, these together, shuffled, and standardized
 _LEAST_WAITING, _MOST_WAITING = 1 << 20, 64 << 20  # bytes of rows that are written together
 _CELL = 8  # bytes
 

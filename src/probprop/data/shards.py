@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -23,18 +23,16 @@ from probprop.data.sources import Loaded, Piece, Schema, Source, joined
 from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.cv.folds import MOST_RAMPS, encoded
+from probprop.estimators.cv.folds import MOST_RAMPS
 from probprop.estimators.cv.missing import Completed, Joint, complete
-from probprop.estimators.data import mean_weight_of, relative_weights
+from probprop.estimators.validation import mean_weight_of, relative_weights
 from probprop.inference import training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, checked, digest
-from probprop.inference.history import check_learned
-from probprop.inference.inputs import Inputs
+from probprop.inference.inputs import Encoded, Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import features
-from probprop.inference.shards import MapShards, Part, Rows, Schedule, in_threads, shard_order
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
@@ -44,7 +42,21 @@ from probprop.inference.standardize import (
     merged,
     standardizer_of,
 )
-from probprop.inference.training import Fitted, Setting, State, rounds, target_variance
+from probprop.inference.training import (
+    Fitted,
+    MapShards,
+    Part,
+    Rows,
+    Schedule,
+    Setting,
+    Shard,
+    State,
+    check_learned,
+    in_threads,
+    rounds,
+    shard_order,
+    target_variance,
+)
 
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
@@ -139,23 +151,21 @@ class View:
     joint: Joint | None = None  # completes missing values
     mean_weight: float = 1.0  # the unit of the sample weights
 
-    def X(self, rows: Array) -> Array:
-        """Return encoded rows, bounded before."""
-        rows = rows if self.bounds is None else self.bounds.apply(rows)
-        return encoded(rows, self.encoding, self.plan.dtype)
+    def bounded(self, X: Array) -> Array:
+        """Return rows within the bounds."""
+        return X if self.bounds is None else self.bounds.apply(X)
+
+    def completed(self, X: Array) -> Completed:
+        """Return bounded rows, completed."""
+        return complete(self.bounded(X), self.joint)
 
     def y(self, y: Array) -> Array:
         """Return targets on its scale."""
         return y if self.transformation is None else self.transformation.forward(y)
 
-    def rows(
-        self, loaded: Loaded, standardizer: Standardizer, completed: Completed | None = None
-    ) -> Rows:
-        """Return rows as a training takes them; with `completed` they are completed already."""
-        inputs = Inputs(self.X(loaded.X))
-        if self.joint is not None:
-            completed = completed or complete(loaded.X, self.joint)
-            inputs = completed.inputs(inputs.X, self.X)
+    def rows(self, loaded: Loaded, standardizer: Standardizer, completed: Completed) -> Rows:
+        """Return rows as a training takes them."""
+        inputs = completed.inputs(self.encoding, self.plan.dtype)
         entries, X_var = features(self.plan, standardizer, inputs)
         weights, y_std = loaded.weights, loaded.y_std
         if weights is not None:  # also where all are 1: other shards may have other weights
@@ -185,26 +195,14 @@ class Learner:
             return shard_order(self.seed, shard, n)
         return self.folds.learned(shard, n, self.fold)
 
-    def shard(self, loaded: Loaded, k: int) -> LearnedShard:
-        """Return what it learns of shard k."""
-        completed = complete(loaded.X, self.view.joint)
-        return LearnedShard(loaded, self.learned(k, len(loaded.y)), self, completed)
+    def shard(self, loaded: Loaded, k: int) -> Shard:
+        """Return what it learns of shard k; the rows are encoded when they are asked for."""
+        order = self.learned(k, len(loaded.y))
+        return partial(self._part, loaded, self.view.completed(loaded.X), order)
 
-
-@dataclass(frozen=True, eq=False)
-class LearnedShard:
-    """The rows of a shard that a network learns; encoded when they are asked for."""
-
-    loaded: Loaded  # all rows of the shard
-    order: Array  # (n,), those that are learned, shuffled
-    learner: Learner
-    completed: Completed  # all rows of the shard, not encoded
-
-    def part(self, part: Part) -> Rows:
-        """Return the rows that are absorbed in one round."""
-        rows, learner = self.order[part.places(len(self.order))], self.learner
-        loaded, completed = self.loaded[rows], self.completed[rows]
-        return learner.view.rows(loaded, learner.standardizer, completed)
+    def _part(self, loaded: Loaded, completed: Completed, order: Array, part: Part) -> Rows:
+        rows = order[part.places(len(order))]
+        return self.view.rows(loaded[rows], self.standardizer, completed[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +238,8 @@ def start_training(
     begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, near_draw=near)
     learner = Learner(view, standardizer, random_state.randint(2**31 - 1), folds, fold)
     schedule = Schedule(rows.sizes(learner), n_rounds, learner.seed)
-    setting = Setting(view.plan, standardizer, schedule, n_epochs)
+    columns = none.X if view.encoding is None else Encoded(none.X, view.encoding.basis)
+    setting = Setting(view.plan, standardizer, schedule, n_epochs, view.plan.groups(columns))
     return Training(learner, setting, State(begun.posterior))
 
 
@@ -256,10 +255,10 @@ def make_epochs(
     The rounds that a file has are not made again. It gets the last whole round, also on Ctrl-C.
     """
     now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
-    if file is not None and (found := file.read()) is not None:
+    if file is not None and (kept := file.read()):
         with file.reading():
-            ends = now.setting.schedule.ends(found.state.n_iter + 1)
-            found = checked(found, now.state.posterior, n_rounds=len(ends))
+            ends = now.setting.schedule.ends(kept[0].state.n_iter + 1)
+            found = checked(kept[0], now.state.posterior, n_rounds=len(ends))
         reached = (found.state, found.history, found.log_evidence)
         now = Training(now.learner, now.setting, *reached)
     try:
@@ -372,25 +371,16 @@ class DiskRows:
 
     def mapped(self, learner: Learner) -> MapShards:
         """Return the map over the one shard."""
-        return in_threads([DiskShard(self, learner)], 1)
+        return in_threads([partial(self._part, learner)], 1)
+
+    def _part(self, learner: Learner, part: Part) -> Rows:
+        chosen = None if learner.folds is None else learner.learned
+        loaded = _loaded(self.scratch.part(part.seed, part.n_iter, part.n_round, chosen))
+        view = learner.view
+        return view.rows(loaded, learner.standardizer, view.completed(loaded.X))
 
     def advance(self) -> None:
         """Leave the candidates to threads of this process."""
-
-
-@dataclass(frozen=True, eq=False)
-class DiskShard:
-    """All rows on disk that a network learns."""
-
-    rows: DiskRows
-    learner: Learner
-
-    def part(self, part: Part) -> Rows:
-        """Return the rows of one part of an epoch."""
-        learner = self.learner
-        chosen = None if learner.folds is None else learner.learned
-        found = self.rows.scratch.part(part.seed, part.n_iter, part.n_round, chosen)
-        return learner.view.rows(_loaded(found), learner.standardizer)
 
 
 # ---- From a source to rows on this machine

@@ -48,7 +48,7 @@ _SHAPE = (
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Rows in memory. Indexing takes rows, as that of an array does."""
+    """Rows in memory. Indexing takes rows, as for an array."""
 
     X: Array  # (n, n_features), NaN where a value is missing
     y: Array  # (n,) or (n, K): as given, or in a shard as the likelihood encodes them
@@ -145,7 +145,7 @@ class ArrayReader:
     network: Any  # not fitted; says what targets are, and whether values may be missing
 
     def load(self, piece: Any, label: str, columns: None = None) -> Loaded:
-        """Check the rows of a block; those of weight 0 are left out."""
+        """Check the rows of a block; rows of weight 0 are left out."""
         return self._checked(piece, label)[0]
 
     def survey(self, piece: Any, label: str) -> ArraySurvey:

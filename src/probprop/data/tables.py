@@ -99,9 +99,10 @@ class TableReader:
             if columns.classes is None
             else of_labels(columns.classes, columns.classes)
         )
-        names, kinds = columns.encoder.names, {*columns.encoder.kinds.values()}
+        encoder, names = columns.encoder, columns.encoder.names
+        plain = {*encoder.kinds.values()} == {"number"} and not encoder.dropped
         n_numbers = 1 + len(names) + len(self.wanted.targets) + len(self.counting.names)
-        feature_names = np.array(names, object) if kinds == {"number"} else None
+        feature_names = np.array(names, object) if plain else None
         n_without = sum(each.n_without_target for each in surveys)
         return Schema(self, likelihood, len(names), n_numbers, feature_names, columns, n_without)
 

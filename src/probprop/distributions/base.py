@@ -202,6 +202,20 @@ def root_mean_square(parts: Sequence[FloatArray], weights: FloatArray) -> FloatA
 # ---- Checks
 
 
+def member_weights(weights: ArrayLike | None, n_members: int) -> FloatArray:
+    """Return weights that sum to 1, or raise a ValueError."""
+    if weights is None:
+        return np.full(n_members, 1.0 / n_members)
+    w = np.asarray(weights, np.float64)
+    if w.shape != (n_members,) or not (np.isfinite(w) & (w >= 0.0)).all() or not w.any():
+        raise ValueError(
+            f"'weights' must have one value in the range [0.0, inf) per member, {n_members}, not "
+            f"all of them 0. Got {weights!r} instead."
+        )
+    normalized: FloatArray = w / w.sum()
+    return normalized
+
+
 def check_range(
     name: str, of: str, value: ArrayLike, low: float, high: float, *, closed: bool = False
 ) -> None:

@@ -14,7 +14,7 @@ from scipy.special import entr, log_ndtr, logsumexp, ndtr, ndtri
 from scipy.stats import qmc
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import Rows, as_rows, short_repr, span
+from probprop.distributions.base import Rows, as_rows, average, member_weights, short_repr, span
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,6 +46,8 @@ class ClassMixture:
         Log of the probability of every class, or that each label is present.
     multilabel : bool, default=False
         Whether the columns are labels, any number of which may be present, and not classes.
+    weights : array-like of shape (S,), default=None
+        Weights of the networks, 0 or more; None stands for equal weights. The attribute sums to 1.
 
     Examples
     --------
@@ -60,6 +62,10 @@ class ClassMixture:
     stds: FloatArray
     log_probas: FloatArray
     multilabel: bool = False
+    weights: FloatArray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        vars(self)["weights"] = member_weights(self.weights, len(self.means))
 
     @classmethod
     def of_one(
@@ -69,11 +75,13 @@ class ClassMixture:
         return cls(mean[np.newaxis], std[np.newaxis], log_proba[np.newaxis], multilabel)
 
     @classmethod
-    def of(cls, members: Sequence[ClassMixture]) -> Self:
-        """Return the mixture of mixtures of as many networks each, for the same samples."""
+    def of(cls, members: Sequence[ClassMixture], weights: ArrayLike | None = None) -> Self:
+        """Return the mixture of mixtures of the same samples; None stands for equal weights."""
         means, stds = (np.concatenate([getattr(p, k) for p in members]) for k in ("means", "stds"))
         log_probas = np.concatenate([p.log_probas for p in members])
-        return cls(means, stds, log_probas, members[0].multilabel)
+        share = np.repeat(member_weights(weights, len(members)), [p.n_components for p in members])
+        share *= np.concatenate([p.weights for p in members])
+        return cls(means, stds, log_probas, members[0].multilabel, share)
 
     @property
     def n_components(self) -> int:
@@ -83,19 +91,17 @@ class ClassMixture:
     @property
     def mean(self) -> FloatArray:
         """Mean of the outputs, (n,) or (n, n_outputs), in units of their noise."""
-        mean: FloatArray = self.means.mean(axis=0)
-        return mean
+        return average(self.means, self.weights)
 
     @property
     def std(self) -> FloatArray:
         """Standard deviation of the outputs, shaped as `mean`: within networks and among them."""
-        std: FloatArray = np.sqrt((self.stds**2).mean(axis=0) + self.means.var(axis=0))
-        return std
+        return np.sqrt(average(self.stds**2 + (self.means - self.mean) ** 2, self.weights))
 
     @cached_property
     def log_proba(self) -> FloatArray:
         """Log probability of every class, (n, n_classes), or label, (n, n_labels)."""
-        return log_mean(self.log_probas)
+        return log_mean(self.log_probas, self.weights)
 
     @property
     def proba(self) -> FloatArray:
@@ -112,7 +118,8 @@ class ClassMixture:
         if not self.multilabel:
             total: FloatArray = surprise.sum(axis=1)
             return total
-        return surprise + _surprise(log_mean(log_ndtr(-self.means / np.hypot(1.0, self.stds))))
+        log_absent = log_ndtr(-self.means / np.hypot(1.0, self.stds))
+        return surprise + _surprise(log_mean(log_absent, self.weights))
 
     @cached_property
     def entropy_noise(self) -> FloatArray:
@@ -121,8 +128,7 @@ class ClassMixture:
         By quadrature for each probit. For three classes or more by 128 draws of the outputs, the
         same Sobol points for all samples: `entropy_model` within a few percent, and never below 0.
         """
-        noise: FloatArray = (self._entropies - self._information).mean(axis=0)
-        return noise
+        return average(self._entropies - self._information, self.weights)
 
     @property
     def entropy_model(self) -> FloatArray:
@@ -158,7 +164,8 @@ class ClassMixture:
 
     def __getitem__(self, rows: Rows) -> Self:
         at = slice(None), as_rows(rows)
-        return type(self)(self.means[at], self.stds[at], self.log_probas[at], self.multilabel)
+        arrays = self.means[at], self.stds[at], self.log_probas[at]
+        return type(self)(*arrays, self.multilabel, self.weights)
 
     def __repr__(self) -> str:
         n, n_columns = self.log_probas.shape[1:]
@@ -199,9 +206,13 @@ class ClassMixture:
         return pd.DataFrame({"predicted_class": self.most_probable(classes), **of_each, **parts})
 
 
-def log_mean(logs: FloatArray) -> FloatArray:
-    """Return the log of the mean over the first axis of values whose logs are given."""
-    mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs)) if len(logs) > 1 else logs[0]
+def log_mean(logs: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Return the log of the weighted mean over the first axis of values whose logs are given."""
+    if len(logs) == 1:
+        alone: FloatArray = logs[0]
+        return alone
+    w = member_weights(weights, len(logs))
+    mean: FloatArray = logsumexp(logs, axis=0, b=w.reshape(-1, *(1,) * (logs.ndim - 1)))
     return mean
 
 

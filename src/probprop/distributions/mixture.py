@@ -31,6 +31,7 @@ from probprop.distributions.base import (
     as_rows,
     average,
     check_range,
+    member_weights,
     moments_in_words,
     root_mean_square,
     short_repr,
@@ -120,7 +121,7 @@ class Mixture(TargetDistribution):
             means=means,
             epistemic_stds=epistemic_stds,
             aleatoric_stds=_of_members("aleatoric_stds", aleatoric_stds, means, 0.0, np.inf, False),
-            weights=_normalized(weights, len(means)),
+            weights=member_weights(weights, len(means)),
             tail=_of_members("tail", tail, means, 0.0, _LARGEST_TAIL, True),
             dof=_of_members("dof", dof, means, 2.0, np.inf, False),
         )
@@ -177,7 +178,7 @@ class Mixture(TargetDistribution):
             )
         tails = [np.broadcast_to(0.0, p.means.shape) if p.tail is None else p.tail for p in members]
         dofs = [p.dof for p in members if p.dof is not None]
-        share = np.repeat(_normalized(weights, len(members)), [p.n_components for p in members])
+        share = np.repeat(member_weights(weights, len(members)), [p.n_components for p in members])
         return cls(
             np.concatenate([p.means for p in members]),
             np.concatenate([p.epistemic_stds for p in members]),
@@ -361,20 +362,6 @@ def _floats(values: ArrayLike) -> FloatArray:
     """Return an array of floats, the same object where it is one; single precision stays."""
     array = np.asarray(values)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
-
-
-def _normalized(weights: ArrayLike | None, n_members: int) -> FloatArray:
-    """Return weights that sum to 1, or raise a ValueError."""
-    if weights is None:
-        return np.full(n_members, 1.0 / n_members)
-    w = np.asarray(weights, np.float64)
-    if w.shape != (n_members,) or not (np.isfinite(w) & (w >= 0.0)).all() or not w.any():
-        raise ValueError(
-            f"'weights' must have one value in the range [0.0, inf) per member, {n_members}, not "
-            f"all of them 0. Got {weights!r} instead."
-        )
-    normalized: FloatArray = w / w.sum()
-    return normalized
 
 
 def _joined(arrays: list[FloatArray]) -> FloatArray:

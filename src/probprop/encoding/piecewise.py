@@ -15,6 +15,7 @@ the column alone extrapolates. A missing value is NaN in its column and in all r
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -28,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted, check_scalar, validate_dat
 
 from probprop._types import Array, FloatArray
 from probprop.inference import inputs
-from probprop.inference.inputs import Basis, ColumnBasis, Encoded
+from probprop.inference.inputs import Basis, ColumnBasis, Encoded, Samples
 from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
@@ -51,7 +52,7 @@ class PiecewiseLinear:
 
     @property
     def n_outputs(self) -> int:
-        """Columns of an encoded row: those of X, then the ramps."""
+        """Columns of an encoded row: X, then the ramps."""
         return len(self.scale) + len(self.column)
 
     @property
@@ -59,6 +60,26 @@ class PiecewiseLinear:
         """The knots of each column, ascending; empty where a column has no ramps."""
         of = (self.column == j for j in range(len(self.center)))
         return [np.concatenate([self.start[j], self.end[j][-1:]]) for j in of]
+
+    @cached_property
+    def basis(self) -> Basis:
+        """The encoding as functions of the columns, of which few are not 0 at any value."""
+        n, columns, places = len(self.center), [], []
+        for j, knots in enumerate(self.knots):
+            ramp = np.flatnonzero(self.column == j)
+            own = knots if len(knots) else self.center[j : j + 1]
+            origin = np.concatenate([own[:1], own])
+            # Interval i has knot i - 1 on its left, where the ramps that end there or before are 1.
+            left, b = np.arange(len(origin))[:, np.newaxis] - 1, np.arange(len(ramp))
+            risen = np.where(b < left, 1.0, 0.0) - self.ramp_center[ramp]
+            rises = np.where(b == left, 1.0 / (self.ramp_scale[ramp] * np.diff(own)), 0.0)
+            of_column = (origin - self.center[j]) / self.scale[j]
+            at_origin = np.column_stack([of_column, risen / self.ramp_scale[ramp]])
+            slope = np.column_stack([np.full(len(origin), 1.0 / self.scale[j]), rises])
+            columns.append(ColumnBasis(own, at_origin, slope))
+            places.append(np.append(j, n + ramp))
+        basis = inputs.basis_of(columns)
+        return replace(basis, input=np.concatenate(places)[basis.input].astype(np.int32))
 
 
 def fit_piecewise(X: Array, n_bins: int, *, centered: bool = False) -> PiecewiseLinear:
@@ -152,29 +173,15 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
     return out
 
 
-def basis_of(state: PiecewiseLinear) -> Basis:
-    """Return the encoding as functions of the columns, of which few are not 0 at any value."""
-    n, columns, places = len(state.center), [], []
-    for j, knots in enumerate(state.knots):
-        ramp = np.flatnonzero(state.column == j)
-        own = knots if len(knots) else state.center[j : j + 1]
-        origin = np.concatenate([own[:1], own])
-        # Interval i has knot i - 1 on its left, where the ramps that end there or before are 1.
-        left, b = np.arange(len(origin))[:, np.newaxis] - 1, np.arange(len(ramp))
-        risen = (np.where(b < left, 1.0, 0.0) - state.ramp_center[ramp]) / state.ramp_scale[ramp]
-        rises = np.where(b == left, 1.0 / (state.ramp_scale[ramp] * np.diff(own)), 0.0)
-        at_origin = np.column_stack([(origin - state.center[j]) / state.scale[j], risen])
-        slope = np.column_stack([np.full(len(origin), 1.0 / state.scale[j]), rises])
-        columns.append(ColumnBasis(own, at_origin, slope))
-        places.append(np.append(j, n + ramp))
-    basis = inputs.basis_of(columns)
-    return replace(basis, input=np.concatenate(places)[basis.input].astype(np.int32))
+def encoded(X: Array, state: PiecewiseLinear | None) -> Samples:
+    """Return rows that the kernel encodes as it reads them; None leaves them as they are."""
+    return X if state is None else Encoded(X, state.basis)
 
 
 def encode_sparse(X: Array, state: PiecewiseLinear) -> csr_array:
     """Return `encode` of X, which has no missing values, without the outputs that are 0."""
     with np.errstate(over="ignore"):  # refused below
-        found = Encoded(X, basis_of(state)).tocsr().astype(X.dtype, copy=False)
+        found = Encoded(X, state.basis).tocsr().astype(X.dtype, copy=False)
     _check_finite(found[:, : X.shape[1]].toarray())
     return found
 

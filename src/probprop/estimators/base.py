@@ -6,6 +6,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import repeat
 from numbers import Real
 from typing import Any, Literal, Self
@@ -19,20 +20,31 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.estimators.checkpoints import checkpoint_of, resumed, settings_of
 from probprop.estimators.cost import cost_in_words
-from probprop.estimators.data import Given, TrainingData, noise_factor, read_inputs
 from probprop.estimators.progress import progress_bar, say
-from probprop.estimators.validation import check_layer_sizes, check_parameters
+from probprop.estimators.validation import (
+    Given,
+    TrainingData,
+    check_layer_sizes,
+    check_parameters,
+    noise_factor,
+    read_inputs,
+)
 from probprop.inference import training
-from probprop.inference.checkpoint import CheckpointFile, digest
-from probprop.inference.history import check_learned, warn_of_counts
+from probprop.inference.checkpoint import (
+    CheckpointFile,
+    check_seed,
+    checkpoint_of,
+    digest,
+    resumed,
+    settings_of,
+)
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.prediction import predictive, with_noise
+from probprop.inference.prediction import predictive, with_noise, with_output_layer
 from probprop.inference.standardize import Standardizer
-from probprop.inference.training import Fitted, Run
+from probprop.inference.training import Fitted, Run, check_learned, warn_of_counts
 
 Callback = Callable[[Epoch], bool | None]
 
@@ -131,6 +143,8 @@ class DistributionMixin:
 class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A network trained by probabilistic backpropagation; a subclass reads its targets."""
 
+    prior: Literal["shared", "per_column"] = "shared"
+    output_layer: Literal["mean_field", "full"] = "mean_field"
     noise: Literal["constant", "input"] = "constant"
     noise_layer_sizes: int | Sequence[int] = ()
 
@@ -277,6 +291,8 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
         noise_hidden=None if constant else tuple(check_layer_sizes(noise_sizes)),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
+        prior=model.prior,
+        output_layer=model.output_layer,
         evidence_cap=model.evidence_cap,
         standardize=model.standardize,
         marginalize=model.missing == "marginalize",
@@ -299,11 +315,12 @@ def fit_network(
         callbacks.append(progress_bar(model.n_epochs, show_noise=data.likelihood.learns_noise))
     run, history, file = _begin(model, data), list[Epoch](), None
     if checkpoint is not None:
-        checkpoint_of(run, history)  # refuses generators that a file cannot hold
+        check_seed(model.random_state)
         file = CheckpointFile(checkpoint, digest(run.rows), settings_of(model))
-        if (found := file.read()) is not None:
+        for found in file.read()[:1]:
             with file.reading():
-                run, history = resumed(run, found)
+                shuffled = training.number_of_shards(model.n_shards, len(run.rows.y)) == 1
+                run, history = resumed(run, found, shuffled=shuffled)
     try:
         for run in _epochs(model, run, one_by_one=bool(callbacks) or file is not None):  # noqa: B020
             history += run.made
@@ -359,13 +376,23 @@ def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
     check_learned(history)
     model.likelihood_ = data.likelihood
-    publish(model, run.fitted, history, data.mean_weight)
+    fitted = run.fitted
+    posterior = with_output_layer(
+        run.plan, fitted.posterior, fitted.standardizer, data.X, data.y, data.weights
+    )
+    publish(model, replace(fitted, posterior=posterior), history, data.mean_weight)
 
 
 def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     """Make one pass over these rows, in the order given, from where the model is."""
     first = not hasattr(model, "posterior_")
     plan = plan_of(model, data.likelihood)
+    if plan.output_layer == "full":
+        raise ValueError(
+            'partial_fit is not available for output_layer="full": the features of past samples '
+            "would change with the network. Use fit with all samples, or "
+            'output_layer="mean_field".'
+        )
     if first:
         random_state = check_random_state(model.random_state)
         before = training.start(plan, data.X, data.y, random_state, near_draw=True)

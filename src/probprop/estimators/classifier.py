@@ -10,9 +10,9 @@ from sklearn.base import ClassifierMixin
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.base import PBPEstimator
-from probprop.estimators.data import Given, TrainingData, read_labels
-from probprop.inference.history import warn_of_counts
+from probprop.estimators.validation import Given, TrainingData, read_labels
 from probprop.inference.likelihoods import LabelLikelihood
+from probprop.inference.training import warn_of_counts
 
 
 class LabelsMixin(ClassifierMixin):  # type: ignore[misc]
@@ -144,7 +144,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, (n_samples, n_classes), or of each label.
 
-        The order is that of `classes_`. `X_std` is the same as in `predict`.
+        In the order of `classes_`. `X_std` is the same as in `predict`.
         """
         return self.predict_distribution(X, X_std=X_std).proba
 

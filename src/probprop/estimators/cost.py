@@ -1,8 +1,8 @@
 """Processor time of a fit, announced before it starts.
 
 It is the time of an update, measured on this machine, times the number of updates. A
-cross-validation drops candidates early, so its time is a range: from one candidate left after the
-first cut to one of each form, until the end. For classes the likelihood of a label is an
+cross-validation stops trials early; the time is an upper bound, with as many trials as the policy
+keeps, until the end. For classes the likelihood of a label is an
 integral over all of them: with 1,000 classes, an epoch takes fifty times as long as with three.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from probprop.inference.posterior import initial_posterior
 
 WORTH_TELLING = 10.0  # seconds from which on a fit is announced
 _WITH_GRADIENT = 1.2  # times the integral alone, as measured
-_WITH_POWERS = 1.0 + policy.SHARE_OF_POWERS  # a regression tries powers of the targets too
 _PROBED = 20  # integrals
 _ROWS = 2_000  # of the updates that are timed
 _SHAPE = (10, 50, 1)  # of the network that is timed
@@ -46,23 +46,23 @@ def cost_in_words(
     """
     evidence = _seconds_of_evidence(n_classes) if n_classes > 2 else 0.0
     if hasattr(model, "candidates"):
-        n_folds = model.cv if n_folds is None else n_folds
-        least, most = _of_cv(
-            model, n_samples, n_features, n_classes, n_folds, evidence, n_indicators
-        )
+        if n_folds is None:
+            line = policy.policy_of(n_samples, classification=is_classifier(model))
+            n_folds = line.n_folds if isinstance(model.cv, str) else model.cv
+        most = _of_cv(model, n_samples, n_features, n_classes, n_folds, evidence, n_indicators)
     else:
         member, n_members = getattr(model, "estimator", model), getattr(model, "n_members", 1)
         hidden = check_layer_sizes(member.hidden_layer_sizes)
         sizes = (n_features, *hidden, n_classes if n_classes > 2 else 1)
         n_updates = n_members * n_samples * member.n_epochs
-        least = most = n_updates * _seconds_of_update(sizes, evidence)
+        most = n_updates * _seconds_of_update(sizes, evidence)
     if most < WORTH_TELLING:
         return ""
-    range_ = f"about {duration(most)}"
-    if duration(least) != duration(most):
-        range_ = f"between {duration(least)} and {duration(most)}"
+    word = "up to" if hasattr(model, "candidates") else "about"
     classes = f"{n_classes:,} classes and " if n_classes > 1 else ""
-    return f"{classes}{n_samples:,} samples: the fit takes {range_} of processor time"
+    return (
+        f"{classes}{n_samples:,} samples: the fit takes {word} {duration(most)} of processor time"
+    )
 
 
 def _of_cv(
@@ -73,17 +73,11 @@ def _of_cv(
     n_folds: Any,
     evidence: float,
     n_indicators: int,
-) -> tuple[float, float]:
-    """Return the least and the most seconds of a cross-validation."""
-    of_classes, large = is_classifier(model), policy.is_large(n_samples)
-    usual = policy.OF_LABELS if of_classes else policy.OF_VALUES
-    budget = policy.read_budget(model.budget)
-    if budget.seconds is not None:
-        return budget.seconds, budget.seconds
-    n_train = n_samples * (n_folds - 1) / n_folds
-    if large:
-        budget = policy.shown_as_often(budget, int(n_train))
-    budget = policy.for_many_classes(budget, n_classes)
+) -> float:
+    """Return the most seconds of a cross-validation: the costliest trials continue."""
+    line = policy.policy_of(n_samples, classification=is_classifier(model))
+    n_train = n_samples * (1.0 - 1.0 / n_folds)
+    rungs = policy.rungs_of(model.budget, n_samples, int(n_train), n_classes)
     n_numbers = n_features - n_indicators
 
     def bins_that_fit(n_bins: int) -> int:
@@ -91,28 +85,19 @@ def _of_cv(
             n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
         return n_bins
 
-    candidates = policy.read_candidates(
-        model.candidates,
-        model.budget,
-        n_samples,
-        usual,
-        bins_that_fit,
-        one_evidence_cap=large or n_classes > policy.MANY_CLASSES,
-    )
+    given = (model.candidates, model.budget, line, bins_that_fit, n_classes)
+    candidates = policy.read_candidates(*given)
     n_outputs = n_classes if n_classes > 2 else 1
     inputs = [n_features + n_numbers * (c.n_bins or 0) for c in candidates]
     pairs = zip(candidates, inputs, strict=True)
-    each = [_seconds_of_update((n, *c.layers, n_outputs), evidence) for c, n in pairs]
-    forms = {c.form: seconds for c, seconds in zip(candidates, each, strict=True)}
-    n_first = 1 if large else policy.n_first_folds(n_samples, usual)
-    n_later = n_folds - n_first if n_first is not None else n_folds  # or another partition
-    n_first = n_first or n_folds
-    n_most = budget.checks[-1]
-    n_least = min(budget.first_cut, n_most)  # epochs after which one candidate of each form is left
-    least = n_least * (n_first * sum(each) + n_later * min(each))
-    most = n_least * n_first * sum(each) + n_most * n_later * max(each)
-    most += (n_most - n_least) * n_first * sum(forms.values())
-    return float(n_train * least), float(n_train * most * (1.0 if of_classes else _WITH_POWERS))
+    each = sorted(_seconds_of_update((n, *c.layers, n_outputs), evidence) for c, n in pairs)
+    n_search = min(line.n_search_folds, n_folds)
+    kept, most = len(each), 0.0
+    for i, (start, end) in enumerate(pairwise((0, *rungs))):
+        most += (end - start) * n_search * sum(each[-kept:])
+        kept = min(kept, policy.N_KEPT[min(i, len(policy.N_KEPT) - 1)])
+    most += rungs[-1] * (n_folds - n_search) * sum(each[-line.n_stacked :])
+    return float(n_train * most)
 
 
 def _seconds_of_update(sizes: tuple[int, ...], evidence: float) -> float:

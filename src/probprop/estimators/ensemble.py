@@ -32,23 +32,23 @@ from probprop.distributions.functions import SampledNetwork
 from probprop.distributions.mixture import Mixture
 from probprop.estimators import base
 from probprop.estimators.base import Callback, DistributionMixin, SavedMixin, alone
-from probprop.estimators.checkpoints import check_seed
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.data import (
+from probprop.estimators.regressor import PBPRegressor
+from probprop.estimators.validation import (
     Given,
     TrainingData,
+    check_int,
+    check_parameters,
     noise_factor,
     read_inputs,
     read_labels,
     read_values,
 )
-from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_int, check_parameters
-from probprop.inference.history import warn_of_counts
+from probprop.inference.checkpoint import check_seed
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import predictive, with_noise
-from probprop.inference.shards import map_in_threads
+from probprop.inference.training import map_in_threads, warn_of_counts
 
 Member = PBPRegressor | PBPClassifier
 T = TypeVar("T")
@@ -361,7 +361,7 @@ def check_ensemble(ensemble: Any) -> None:
 
 
 def seed_of(ensemble: Any) -> int | RandomState | None:
-    """Return what gives the seeds of the members: its `random_state`, or that of `estimator`."""
+    """Return what gives the members' seeds: its `random_state`, or the estimator's."""
     own: int | RandomState | None = ensemble.random_state
     return member_kind(ensemble).random_state if own is None else own
 
@@ -390,7 +390,7 @@ def as_it_was_on_failure(ensemble: Any) -> Iterator[Event]:
 
 
 def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
-    """Return one seed per member; those of a smaller ensemble are the first of a larger one's."""
+    """Return one seed per member; a smaller ensemble has the first seeds of a larger one."""
     own: list[int] = [int(seed)] if isinstance(seed, Integral) else []
     drawn: list[int] = check_random_state(seed).randint(2**31 - 1, size=n_members).tolist()
     return (own + drawn)[:n_members]

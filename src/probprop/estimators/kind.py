@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.distributions.power import BoxCox
 
 
@@ -38,3 +38,18 @@ def transformation_of(model: Any) -> BoxCox | None:
 def offers_student_t(model: Any) -> bool:
     """Whether the predictive can be a Student-t: a single network that predicts numbers."""
     return not is_classifier(model) and not members(model)
+
+
+def column_moments(model: Any) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of every feature, as the model measured them.
+
+    The standard deviation of a constant feature may be infinite.
+    """
+    groups = getattr(model, "groups_", [])
+    encodings = [group.encoding for group in groups]
+    raw = next((i for i, encoding in enumerate(encodings) if encoding is None), 0)
+    if groups and (encoding := encodings[raw]) is not None:
+        return encoding.mean, encoding.scale
+    at = raw * len(members(model)) // max(1, len(groups))
+    standardizer = (members(model) or [model])[at].standardizer_
+    return standardizer.x_mean, standardizer.x_scale

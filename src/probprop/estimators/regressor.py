@@ -17,11 +17,11 @@ from probprop._types import FloatArray
 from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.base import Callback, DistributionMixin, PBPEstimator, plan_of
-from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
-from probprop.estimators.validation import check_int
-from probprop.inference.history import warn_of_counts
+from probprop.estimators.validation import Given, TrainingData, check_int, read_inputs, read_values
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import sensitivity_at
+from probprop.inference.prediction import refuse_output_layer, sensitivity_at
+from probprop.inference.training import warn_of_counts
+from probprop.reference.prior import relevance
 
 
 class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
@@ -48,6 +48,19 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         cap.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
+    prior : {"shared", "per_column"}, default="shared"
+        Whether all weights share one prior precision, [PBP15], or the weights of each feature have
+        their own, and so have the biases of the first layer and each later layer: automatic
+        relevance determination. The hyperprior of each then has half the shape, which must exceed
+        1, and half the rate.
+    output_layer : {"mean_field", "full"}, default="mean_field"
+        Whether predictions use the factorized posterior of the last layer's weights, [PBP15], or a
+        Bayesian linear regression with a full covariance, fitted after training. Its features are
+        the mean outputs of the last hidden layer and the standardized features, and its two
+        variances maximize the evidence. For targets with little noise; on noisy data the error
+        bars are too small, since the features were trained on the same targets. Not for
+        `partial_fit`, `predict_gradient`, `sample_functions`, `y_std`, `noise="input"` and
+        ``noise_tail="heavy"``.
     noise_shape, noise_rate : float, default=6.0
         Gamma prior of the precision of the noise, in units of the standardized target. The shape
         must exceed 1.
@@ -99,7 +112,12 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         Posterior mean of the noise variance at the mean sample weight, in target units squared.
         Heteroscedastic noise varies around it: see ``predict_distribution(X).aleatoric_std``.
     prior_variance_ : float
-        Posterior mean of the variance of the weights' prior.
+        Posterior mean of the variance of the weights' prior. With ``prior="per_column"``, the
+        mean under the hyperprior.
+    relevance_ : ndarray of shape (n_features,)
+        Only with ``prior="per_column"``: standard deviation of the prior of each feature's weights
+        in the first layer, for standardized features, divided by the largest. It is the root of
+        the posterior mean of the variance.
     log_evidence_ : float
         Sum over the first pass of log p(y_n | x_n, the samples before), in target units: a
         prequential estimate of the log evidence, which depends on the order of the samples.
@@ -134,6 +152,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         evidence_cap: float | None = None,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
+        prior: Literal["shared", "per_column"] = "shared",
+        output_layer: Literal["mean_field", "full"] = "mean_field",
         noise_shape: float = 6.0,
         noise_rate: float = 6.0,
         noise: Literal["constant", "input"] = "constant",
@@ -161,6 +181,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
             n_shards=n_shards,
             verbose=verbose,
         )
+        self.prior = prior
+        self.output_layer = output_layer
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
         self.noise = noise
@@ -203,7 +225,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         checkpoint : str or path-like, default=None
             A file for the state of the training, written after an epoch, at most once a second,
             and on Ctrl-C. The same call continues from it to the same bits; other data, other
-            parameters or another version of probprop are refused.
+            parameters or another version of probprop are refused. The `random_state` must be an
+            int.
 
         Returns
         -------
@@ -299,6 +322,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         predicted: Mixture = self._predictive(X, X_std, sample_weight)
         if not student_t:
             return predicted
+        refuse_output_layer(self.posterior_, "student_t=True")
         if predicted.tail is not None:
             raise ValueError(
                 'student_t=True is for constant, Gaussian noise, but this model has noise="input" '
@@ -350,8 +374,21 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     @property
     def noise_variance_(self) -> float | FloatArray:
         """Posterior mean of the variance of the noise, in target units squared."""
+        if self.posterior_.output_layer is not None:
+            variances = self.posterior_.noise_variance * self.standardizer_.y_scale**2
+            return float(variances[0]) if len(variances) == 1 else variances
         last = self.history_[-1].noise_variance
         return last if isinstance(last, float) else np.array(last)
+
+    @property
+    def relevance_(self) -> FloatArray:
+        """Standard deviation of the prior of each feature's weights, relative to the largest."""
+        if self.prior != "per_column":
+            raise AttributeError(
+                'relevance_ is learned with prior="per_column". This model has '
+                f"prior={self.prior!r}."
+            )
+        return relevance(self.posterior_, np.arange(self.n_features_in_))
 
     # ---- Validation
 
@@ -365,6 +402,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
+        if self.output_layer == "full" and given.y_std is not None:
+            raise ValueError("y_std is not available for output_layer='full': give None.")
         known = getattr(self, "likelihood_", None) if stream else None
         noise_prior = self.noise_shape, self.noise_rate
         return read_values(self, given, known, noise_prior, self.noise_tail)

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
 from numbers import Integral, Real
 from operator import is_
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.utils import check_array, get_tags
+from sklearn.utils import check_array, check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Samples, canonical, is_listed
-from probprop.inference.likelihoods import NOISE_TAILS
+from probprop.inference.inputs import Inputs, Samples, canonical, is_listed
+from probprop.inference.likelihoods import (
+    NOISE_TAILS,
+    Gaussian,
+    LabelLikelihood,
+    Likelihood,
+    check_same_classes,
+    count_targets,
+    of_labels,
+)
+from probprop.table.names import as_frame
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -116,6 +128,7 @@ def _is_plain(estimator: Any, X: Any) -> TypeGuard[Array]:
         and len(X) > 0
         and X.shape[1] == getattr(estimator, "n_features_in_", 0)
         and not hasattr(estimator, "feature_names_in_")  # X has none, which calls for a warning
+        and getattr(estimator, "encoder_", None) is None
         and _has_finite_sum(X)
     )
 
@@ -139,21 +152,27 @@ def _has_finite_sum(a: Array) -> bool:
 
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
-    """Let scikit-learn check X, and y; explain text and NaN, or check the gaps."""
+    """Let scikit-learn check X, and y; encode tables, explain text and NaN, or check the gaps."""
     tags = get_tags(estimator).input_tags
     gaps = tags.allow_nan and not issparse(X)
     checks["dtype"] = [np.float64, np.float32]
     checks["ensure_all_finite"] = "allow-nan" if gaps else True
     checks["accept_sparse"] = "csr" if tags.sparse else False
+    encoded = _encoded_table(estimator, X, *y, reset=reset)
     try:
-        found = validate_data(estimator, X, *y, reset=reset, **checks)
+        if encoded is None:
+            found = validate_data(estimator, X, *y, reset=reset, **checks)
+        elif y:
+            return check_X_y(encoded, *y, estimator=estimator, **checks)
+        else:
+            return check_array(encoded, estimator=estimator, input_name="X", **checks)
     except ValueError as error:
         if "could not convert string" in str(error) and (text := _columns_of_text(X)):
             raise ValueError(
                 f"{error}. X contains text in the column(s) {text}, but "
                 f"{type(estimator).__name__} takes numbers only. Encode the text, for example with "
-                "sklearn.preprocessing.OneHotEncoder, or give the whole table to "
-                "probprop.table.fit_table_model or to the command `probprop fit`, which encode it."
+                "sklearn.preprocessing.OneHotEncoder, or give a DataFrame to PBPRegressorCV or "
+                "PBPClassifierCV, which encode it."
             ) from error
         if "Input X contains NaN" not in str(error) or not hasattr(estimator, "missing"):
             raise
@@ -166,6 +185,32 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
     if issparse(X):
         return (canonical(found[0]), *found[1:]) if y else canonical(found)
     return found
+
+
+def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> FloatArray | None:
+    """Return the columns of a table as numbers, (n, n_inputs); None if X is numbers already.
+
+    With `reset`, an estimator that has `categorical_features` fits its `encoder_`.
+    """
+    if not hasattr(estimator, "categorical_features"):
+        return None
+    if reset:
+        estimator.encoder_ = None
+        plain = type(estimator.categorical_features) is str and as_frame(X) is None
+    else:
+        plain = estimator.encoder_ is None
+    if plain:
+        return None
+    from probprop.table.encoding import TableEncoder, TableNote, checked_frame
+
+    frame = checked_frame(estimator, X, reset=reset)
+    if reset:
+        encoder = TableEncoder(categorical_features=estimator.categorical_features)
+        estimator.encoder_ = encoder.fit(frame, y)
+        if encoder.dropped:
+            warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+    rows: FloatArray = estimator.encoder_.encode(frame)
+    return rows
 
 
 def _columns_of_text(X: Any) -> list[Any]:
@@ -288,6 +333,20 @@ def _refuse_auto(name: str, value: Any) -> None:
         )
 
 
+def check_support(value: Any) -> None:
+    """Refuse a support of targets that is not "auto", None or a pair of ends."""
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return
+    ends = list(value) if isinstance(value, list | tuple) else []
+    numbers = [end for end in ends if end is not None]
+    real = all(isinstance(end, Real) and not math.isnan(end) for end in numbers)
+    if len(ends) != 2 or not real or (len(numbers) == 2 and not ends[0] < ends[1]):
+        raise ValueError(
+            "support must be 'auto', None or (low, high) with low < high, either of them None. "
+            f"Got {value!r} instead."
+        )
+
+
 def _check_n_jobs(value: Any) -> None:
     if value is not None:
         check_scalar(value, "n_jobs", Integral)
@@ -301,12 +360,15 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "evidence_cap": check_evidence_cap,
     "prior_shape": lambda value: check_gamma("prior_shape", value, 1.0),
     "prior_rate": lambda value: check_gamma("prior_rate", value, 0.0),
+    "prior": lambda value: check_option("prior", value, ["shared", "per_column"]),
+    "output_layer": lambda value: check_option("output_layer", value, ["mean_field", "full"]),
     "noise": lambda value: check_option("noise", value, ["constant", "input"]),
     "noise_layer_sizes": lambda value: check_layer_sizes(value, "noise_layer_sizes"),
     "noise_shape": lambda value: check_gamma("noise_shape", value, 1.0),
     "noise_rate": lambda value: check_gamma("noise_rate", value, 0.0),
     "noise_tail": lambda value: check_option("noise_tail", value, list(NOISE_TAILS)),
     "standardize": lambda value: check_flag("standardize", value),
+    "support": check_support,
     "missing": lambda value: check_option("missing", value, ["error", "marginalize"]),
     "dtype": lambda value: check_option("dtype", value, ["float64", "float32"]),
     "engine": lambda value: check_option("engine", value, list(ENGINES)),
@@ -314,6 +376,11 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "n_members": lambda value: check_int("n_members", value, 1),
     "n_jobs": _check_n_jobs,
     "n_shards": lambda value: check_int("n_shards", 1 if value is None else value, 1),
+}
+
+
+_CV_CHECKS: dict[str, Callable[[Any], object]] = {
+    "missing": lambda value: check_option("missing", value, ["auto", "error", "marginalize"]),
 }
 
 
@@ -330,16 +397,24 @@ def check_parameters(estimator: Any) -> None:
     if before is not None and all(map(is_, values, before)):
         return
     _CHECKED.pop(estimator, None)
+    checks = _CHECKS | _CV_CHECKS if "cv" in signature(kind).parameters else _CHECKS
     for name, value in zip(names, values, strict=True):
-        _CHECKS[name](value)
+        checks[name](value)
     if "prior_rate" in names:
         _check_prior(estimator)
+    if "output_layer" in names:
+        _check_output_layer(estimator)
     if all(isinstance(value, int | float | str | tuple | None) for value in values):
         _CHECKED[estimator] = values
 
 
 def _check_prior(estimator: Any) -> None:
-    """Refuse a prior whose variance the weights, in single precision, could not hold."""
+    """Refuse a prior without a variance, or one that single precision could not hold."""
+    if getattr(estimator, "prior", "shared") == "per_column" and estimator.prior_shape <= 2.0:
+        raise ValueError(
+            f"prior_shape == {estimator.prior_shape:g}, must be > 2.0 with prior='per_column', "
+            "whose hyperpriors have half the shape and half the rate."
+        )
     variance = float(estimator.prior_rate) / (float(estimator.prior_shape) - 1.0)
     if estimator.dtype == "float32" and not 1e-30 <= variance <= 1e30:
         raise ValueError(
@@ -349,6 +424,168 @@ def _check_prior(estimator: Any) -> None:
         )
 
 
+def _check_output_layer(estimator: Any) -> None:
+    """Refuse noise that an output layer with a full covariance does not have."""
+    plain = estimator.noise == "constant" and not NOISE_TAILS[estimator.noise_tail].learns_tail
+    if estimator.output_layer == "full" and not plain:
+        raise ValueError(
+            "output_layer='full' has constant, Gaussian noise. Got "
+            f"noise={estimator.noise!r} and noise_tail={estimator.noise_tail!r}."
+        )
+
+
 @cache
 def _checked_names(kind: Any) -> list[str]:
     return [name for name in signature(kind).parameters if name in _CHECKS]
+
+
+# ---- Training data, checked once: samples, targets and the likelihood of both
+
+_BITS = 2.0**24  # of relative sample weights
+
+
+class Given(NamedTuple):
+    """What `fit` and `partial_fit` are given, not yet checked; `PBPRegressor.fit` describes it."""
+
+    X: ArrayLike
+    y: ArrayLike
+    sample_weight: ArrayLike | None = None
+    X_std: ArrayLike | None = None
+    y_std: ArrayLike | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Samples and targets that a network can be trained on; indexing selects samples."""
+
+    X: Inputs  # (n, n_features)
+    y: Array  # (n,) or (n, K), as the likelihood encodes them
+    likelihood: Likelihood
+    weights: FloatArray | None = None  # (n,), above 0, in units of `mean_weight`; None: each is 1
+    y_std: FloatArray | None = None  # known errors of the targets, of the shape and units of y
+    mean_weight: float = 1.0  # in the first call of `fit` or `partial_fit`
+
+    def __getitem__(self, rows: Array) -> TrainingData:
+        weights, y_std = (None if a is None else a[rows] for a in (self.weights, self.y_std))
+        return replace(self, X=self.X[rows], y=self.y[rows], weights=weights, y_std=y_std)
+
+
+def _read(
+    model: Any,
+    given: Given,
+    X: Samples,
+    y: Array,
+    likelihood: Callable[[Array], Any],
+    *,
+    first: bool,
+) -> TrainingData:
+    """Check what belongs to the samples and drop samples of weight 0; `likelihood` takes y."""
+    inputs = Inputs(X, check_input_std(given.X_std, X))
+    y_std = check_target_std(given.y_std, y)
+    weights = check_sample_weight(given.sample_weight, X)
+    mean = 1.0 if first else model.mean_sample_weight_
+    if weights is not None:
+        if not weights.all():
+            counts = np.flatnonzero(weights)
+            if first:
+                check_columns(X[counts])
+            inputs, y, weights = inputs[counts], y[counts], weights[counts]
+            y_std = None if y_std is None else y_std[counts]
+        mean = mean_weight_of(weights) if first else mean
+        weights = relative_weights(weights, mean)
+    known = likelihood(y)
+    return TrainingData(inputs, known.encode(y), known, weights, y_std, mean)
+
+
+def mean_weight_of(weights: FloatArray) -> float:
+    """Return the mean of sample weights, all above 0; no sum overflows."""
+    largest = weights.max()
+    return float(largest * (weights / largest).mean())
+
+
+def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
+    """Return sample weights, (n,) and above 0, in units of the mean weight, or None if each is 1.
+
+    They are rounded to 24 bits. A constant factor changes the quotients by the rounding of
+    doubles, and would otherwise change the last bits of all that is learned from them.
+    """
+    with np.errstate(over="ignore", under="ignore"):  # refused below
+        fraction, exponent = np.frexp(weights / mean)
+        relative: FloatArray = np.ldexp(np.rint(fraction * _BITS) / _BITS, exponent)
+    if len(bad := weights[~((relative > 0.0) & (relative < np.inf))]):
+        raise ValueError(
+            f"sample_weight has the value {bad[0]:.3g}, but the mean weight in the first fit was "
+            f"{mean:.3g}: their quotient is outside the range of floats. Give weights in the units "
+            "of the first fit."
+        )
+    return None if (relative == 1.0).all() else relative
+
+
+def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> FloatArray | None:
+    """Return what sample weights, (n,), multiply the noise std by, (n,); None: by 1."""
+    if sample_weight is None:
+        return None
+    weights = check_sample_weight(sample_weight, X)
+    if weights is None or not weights.all():
+        raise ValueError(
+            "sample_weight must be above 0 in predictions: a sample of weight 0 has infinite "
+            "noise. Got 0.0."
+        )
+    relative = relative_weights(weights, model.mean_sample_weight_)
+    return None if relative is None else 1.0 / np.sqrt(relative)
+
+
+def read_values(
+    model: Any,
+    given: Given,
+    known: Gaussian | None,
+    noise_prior: tuple[float, float],
+    noise_tail: str = "gaussian",
+) -> TrainingData:
+    """Check the samples and the values of a regression.
+
+    In the first call `known` is None: the model remembers its features, and the likelihood has this
+    prior (shape and rate of the Gamma of the noise precision) and tail (a key of `NOISE_TAILS`).
+    """
+    first = known is None
+    X, y = check_regression_data(model, given.X, given.y, reset=first)
+
+    def likelihood(y: Array) -> Gaussian:
+        return known or NOISE_TAILS[noise_tail](count_targets(y), *noise_prior)
+
+    return _read(model, given, X, y, likelihood, first=first)
+
+
+def read_labels(
+    model: Any,
+    given: Given,
+    known: LabelLikelihood | None,
+    *,
+    stream: bool,
+    classes: ArrayLike | None,
+) -> TrainingData:
+    """Check the samples and the labels of a classification.
+
+    In the first call `known` is None: the model remembers its features, and in a `stream` it needs
+    all `classes` there will be. Otherwise the classes are the distinct labels of `y`.
+    """
+    if given.y_std is not None:
+        raise ValueError(
+            "y_std is for regressors: classes have no measurement error. Leave it out."
+        )
+    first = known is None
+    X, y = check_labelled_data(model, given.X, given.y, reset=first)
+
+    def likelihood(y: Array) -> LabelLikelihood:
+        if known is None:
+            return of_labels(y, classes if stream else y)
+        check_same_classes(classes, known.classes)
+        return known
+
+    return _read(model, given, X, y, likelihood, first=first)
+
+
+def read_inputs(model: Any, X: ArrayLike, X_std: ArrayLike | None) -> Inputs:
+    """Check rows to predict, which have the features that the model was fitted on."""
+    rows = check_inputs(model, X)
+    return Inputs(rows, check_input_std(X_std, rows))

@@ -10,22 +10,25 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
+from sklearn.base import BaseEstimator
 
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
 from probprop.inference.inputs import Samples, is_listed
 from probprop.inference.noise import start_noise_network
+from probprop.inference.output_layer import OutputLayer
 from probprop.inference.posterior import LAYERED, Epoch, Posterior
-from probprop.inference.shards import at_rest
-from probprop.inference.training import State
+from probprop.inference.training import Fitted, Run, State, at_rest
 from probprop.io import (
     CHECKPOINT,
     Declared,
@@ -43,41 +46,14 @@ _Path = str | os.PathLike[str]
 Layers = tuple[Array, ...]
 
 _SECONDS_BETWEEN = 1.0  # of two writes: short epochs are not held up by the disk
-_TIMES_AS_LONG = 20.0  # as a write took, if that is more: nor are those of many networks
+_TIMES_AS_LONG = 20.0  # as a write took, if that is more: for many networks
 _BLOCK = 1 << 16  # rows that are hashed at a time
 _AFRESH = "remove the file to start afresh, or give another path"
-_LARGEST_WEIGHT = 1e30  # of the mean of a standardised network
+_LARGEST_WEIGHT = 1e30  # of the mean of a standardized network
 
 
 class CheckpointError(ValueError):
     """The file is no checkpoint of this training; the message says why and what to do."""
-
-
-class Generator(NamedTuple):
-    """The state of a generator of NumPy's usual kind, MT19937."""
-
-    key: Array  # (624,), words of 32 bits
-    pos: int  # among them
-    has_gauss: int
-    cached_gaussian: float
-
-    @classmethod
-    def of(cls, random_state: RandomState) -> Self:
-        """Return the state that a generator is in; refuse other kinds."""
-        state: Any = random_state.get_state(legacy=False)
-        if state["bit_generator"] != "MT19937":
-            raise ValueError(
-                "with checkpoint, random_state must be an int, None or a RandomState of the usual "
-                f"kind, MT19937. Got {state['bit_generator']}."
-            )
-        key = state["state"]["key"].astype(np.int64)
-        return cls(key, state["state"]["pos"], state["has_gauss"], state["gauss"])
-
-    def restored(self) -> RandomState:
-        """Return a generator that goes on from the state."""
-        random_state = RandomState()
-        random_state.set_state(("MT19937", *self))
-        return random_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +63,6 @@ class Checkpoint:
     state: State  # a training in one piece has no velocity and is between two epochs
     history: list[Epoch]
     log_evidence: float
-    generator: Generator | None = None  # shuffles later epochs
     label: str = ""  # which of several trainings in one file it is
 
 
@@ -133,12 +108,8 @@ class CheckpointFile:
         self._next = -np.inf
         self._waiting: Sequence[Checkpoint] | None = None
 
-    def read(self) -> Checkpoint | None:
-        """Return what is in the file, None if there is none; refuse that of another training."""
-        return next(iter(self.read_all()), None)
-
-    def read_all(self) -> list[Checkpoint]:
-        """Return all trainings in the file, none if there is no file."""
+    def read(self) -> list[Checkpoint]:
+        """Return the trainings in the file, none if there is no file; refuse another fit's."""
         if not os.path.exists(self.path):
             return []
         with self.reading():
@@ -168,12 +139,8 @@ class CheckpointFile:
                 f"({why or type(error).__name__}): {_AFRESH}."
             ) from error
 
-    def offer(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, unless the last one is not a second old."""
-        self.offer_all([checkpoint])
-
-    def offer_all(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Write several, as `offer` does; where that takes long, it is done less often."""
+    def offer(self, *checkpoints: Checkpoint) -> None:
+        """Write them, unless the last ones are not a second old, or took long to write."""
         self._waiting = checkpoints
         if time.monotonic() >= self._next:
             self.flush()
@@ -241,17 +208,15 @@ def _check_posterior(q: Posterior) -> None:
         raise ValueError("v_hat_nat has values that are out of range")
     if q.tail.shape != (len(q.m_w[-1]),):
         raise ValueError("tail does not have a value per output")
+    if (layer := q.output_layer) is not None:
+        n_features = q.layer_sizes[0] + (q.layer_sizes[-2] if len(q.m_w) > 1 else 0)
+        if layer.coef.shape != (n_features, q.layer_sizes[-1]):
+            raise ValueError("output_layer does not fit the layers of m_w")
     if (noise := q.noise_network) is None:
         return
     ends, own = q.layer_sizes, noise.layer_sizes
     if (own[0], own[-1]) != (ends[0], ends[-1]) or noise.dtype != q.dtype:
         raise ValueError("the layers of noise_network do not fit the layers of the mean")
-
-
-def _check_generator(state: Generator) -> None:
-    key = state.key
-    if key.shape != (624,) or key.dtype.kind != "i" or key.min() < 0 or key.max() >= 2**32:
-        raise ValueError("the state of the generator is out of range")
 
 
 # No data bring a Gamma this far, and beyond the squares of its moments leave the floats.
@@ -274,11 +239,14 @@ DECLARED: dict[Any, Declared] = {
     NoiseWeights: Declared(
         ranges={"tail": _TAIL}, check=_check_posterior, make=_made_noise_network
     ),
+    OutputLayer: Declared(
+        ranges=dict.fromkeys(("variance", "intercept_variance", "noise_variance"), above(0.0)),
+        shapes={"center": "m", "axes": "m m", "coef": "m k", "variance": "m k"}
+        | dict.fromkeys(("intercept", "intercept_variance", "noise_variance"), "k"),
+    ),
     Epoch: Declared({"mean_log_Z": anything, "noise_variance": within(0.0, np.finfo(float).max)}),
     State: Declared({"log_Z_sum": anything}),
     Checkpoint: Declared({"log_evidence": anything}),
-    # With another position NumPy would read beyond the words.
-    Generator: Declared({"pos": within(0, 624)}, check=_check_generator),
 }
 """The classes that checkpoints and model files have in common."""
 
@@ -294,30 +262,110 @@ def checked(
     The training begins with the posterior `begun` after `n_before` epochs, and the epoch under way
     has `n_rounds` rounds.
     """
-    state, history = found.state, found.history
-    if [epoch.n_iter for epoch in history] != [*range(n_before + 1, state.n_iter + 1)]:
+    state, q = found.state, found.state.posterior
+    if [epoch.n_iter for epoch in found.history] != [*range(n_before + 1, state.n_iter + 1)]:
         raise ValueError("the history does not have the epochs that were made")
-    if not state.n_round < n_rounds:
-        raise ValueError("n_round is out of range")
-    if state.counts.shape != (4,) or state.counts.dtype.kind != "i" or (state.counts < 0).any():
-        raise ValueError("counts are not four numbers")
-    if any(np.size(epoch.noise_variance) != len(begun.noise_variance) for epoch in history):
-        raise ValueError("noise_variance of an epoch is of other targets")
-    arrays, usual = _arrays(state.posterior), _arrays(begun)
-    if state.velocity:
-        arrays, usual = [*arrays, *state.velocity], [*usual, *at_rest(begun)]
+    n_targets = {np.size(epoch.noise_variance) for epoch in found.history}
+    if not state.n_round < n_rounds or not n_targets <= {len(begun.noise_variance)}:
+        raise ValueError("it is of other rounds, or of other targets")
+    arrays = [*_arrays(q), *state.velocity, state.counts]
+    usual = [*_arrays(begun), *at_rest(begun)[: len(state.velocity)], np.zeros(4, np.int64)]
     if [(a.shape, a.dtype) for a in arrays] != [(a.shape, a.dtype) for a in usual]:
         raise ValueError("the arrays have other shapes or dtypes than in this training")
-    if not all(np.isfinite(a).all() for a in arrays):
-        raise ValueError("the arrays have values that are not finite")
-    means = [m for q in (state.posterior, state.posterior.noise_network) if q for m in q.m_w]
-    if not all((np.abs(m) < _LARGEST_WEIGHT).all() for m in means):
+    means = [m for network in (q, q.noise_network) if network is not None for m in network.m_w]
+    if not all((np.abs(m) < _LARGEST_WEIGHT).all() for m in (*means, *state.velocity)):
         raise ValueError("m_w has values that no training has")
     return found
 
 
 def _arrays(q: Posterior) -> list[Array]:
-    """Return all arrays of a posterior, with those of its noise network."""
+    """Return all arrays of a posterior, its noise network included."""
     own = [array for name in LAYERED for array in getattr(q, name)]
     noise = [] if q.noise_network is None else _arrays(q.noise_network)
     return [*own, q.alpha_noise, q.beta_noise, q.tail, *noise]
+
+
+# ---- What a checkpoint belongs to, and how a training goes on from it
+
+_NO_MATTER = {"verbose", "n_jobs"}  # they change no bit of the result
+
+
+def settings_of(model: Any) -> dict[str, str]:
+    """Return the parameters of a model that change the result, as text."""
+    parameters = model.get_params(deep=False)
+    if not isinstance(parameters.get("cv"), Integral | None):
+        parameters["cv"] = type(parameters["cv"])  # the digest of the data has the folds
+    settings = {k: text_of(v) for k, v in parameters.items() if k not in _NO_MATTER}
+    return {"class": type(model).__name__, **settings}
+
+
+def text_of(value: Any) -> str:
+    """Return a setting as text: the same for equal settings, another one for others.
+
+    Objects that are not settings are their type: a generator has a state of its own. Tuples and
+    arrays are lists, and whole numbers are ints.
+    """
+    plain = _plain(value)
+    return plain if isinstance(plain, str) and not isinstance(value, str) else repr(plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as numbers, texts, lists and dicts."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return int(number) if number.is_integer() else number
+    if isinstance(value, BaseEstimator):
+        return settings_of(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(value[k]) for k in sorted(value, key=str)}
+    if isinstance(value, Collection):
+        return [_plain(item) for item in value]
+    return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def check_seed(random_state: Any) -> None:
+    """Refuse a seed with which the same call would begin with other networks."""
+    if not isinstance(random_state, int | np.integer):
+        raise ValueError(
+            "with checkpoint, random_state must be an int, so that the same call begins with the "
+            f"same seeds again. Got {random_state!r}."
+        )
+
+
+def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:
+    """Return where a training is, between two epochs."""
+    state = State(run.fitted.posterior, run.velocity, run.fitted.epoch.n_iter)
+    return Checkpoint(state, list(history), run.fitted.log_evidence)
+
+
+def resumed(run: Run, found: Checkpoint, *, shuffled: bool = True) -> tuple[Run, list[Epoch]]:
+    """Return a training as far as a checkpoint has come, with the epochs made since.
+
+    If each epoch is `shuffled` by the generator of the run, that is moved on by the orders of the
+    epochs. ValueError says why the training cannot go on; see `CheckpointFile.reading`.
+    """
+    before, n = run.fitted, len(run.rows.y)
+    found = checked(found, before.posterior, before.epoch.n_iter)
+    if not found.history:
+        raise ValueError("it has no epochs")
+    random_state = deepcopy(run.random_state)
+    if shuffled and random_state is not None:
+        for _ in found.history:
+            random_state.permutation(n)
+    q, epoch = found.state.posterior, found.history[-1]
+    run = run._replace(
+        fitted=Fitted(q, before.standardizer, epoch, found.log_evidence, n),
+        random_state=random_state,
+        velocity=found.state.velocity,
+        made=[epoch],  # it is published if there is nothing left to do
+        new=False,
+    )
+    return run, found.history

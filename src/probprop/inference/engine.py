@@ -64,7 +64,7 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
         for e, (refine, rate) in enumerate(zip(task.refine, rates, strict=True)):
             power = 0.0 if task.noise_schedule is None else float(task.noise_schedule.power[e])
             posterior, passes, sweeps, of_noise = _epoch(
-                task, posterior, X, y, refine=bool(refine), noise_power=power
+                task, posterior, X, y, e, refine=bool(refine), noise_power=power
             )
             posterior = _with_learned_tail(posterior, passes, float(rate))
             if (network := posterior.noise_network) is not None:
@@ -77,7 +77,14 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
 
 
 def _epoch(
-    task: Task, posterior: Posterior, X: Array, y: FloatArray, *, refine: bool, noise_power: float
+    task: Task,
+    posterior: Posterior,
+    X: Array,
+    y: FloatArray,
+    e: int,
+    *,
+    refine: bool,
+    noise_power: float,
 ) -> tuple[Posterior, list[PassInfo], list[SweepInfo], list[PassInfo]]:
     """Make the passes over the blocks of one epoch, each with its refinement.
 
@@ -121,7 +128,10 @@ def _epoch(
             )
         passes.append(passed)
         if refine:
-            posterior, swept = reference.refine_prior(posterior, task.informative_ratio)
+            due = None if task.due is None else task.due[e]
+            posterior, swept = reference.refine_prior(
+                posterior, task.informative_ratio, task.groups, due
+            )
             sweeps.append(swept)
     return posterior, passes, sweeps, of_noise
 

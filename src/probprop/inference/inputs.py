@@ -19,7 +19,7 @@ from probprop import _kernel
 from probprop._types import Array, FloatArray
 
 N_NODES = 128
-"""Points to integrate at: standard deviations of trained networks are right to a few per cent."""
+"""Points to integrate at: standard deviations of trained networks are right to a few percent."""
 
 
 class ColumnBasis(NamedTuple):
@@ -60,9 +60,21 @@ class Basis:
     n_inputs: int
 
     @cached_property
+    def columns(self) -> Array:
+        """The column of each input, int32; inputs that are always 0 have one of their own."""
+        column = np.full(self.n_inputs, len(self.first_knot) - 1, np.int32)
+        for c, (first, last) in enumerate(pairwise(self.first_knot)):
+            terms = slice(self.first_term[first + c], self.first_term[last + c + 1])
+            column[self.input[terms]] = c
+        return column
+
+    @cached_property
     def in_kernel(self) -> Any:
         """The same as an object of the kernel, which checks it."""
-        return _kernel.Basis(**{name: getattr(self, name) for name in self.__dataclass_fields__})
+        return _kernel.Basis(**self.__getstate__())
+
+    def __getstate__(self) -> dict[str, Any]:  # without `in_kernel`, which cannot be copied
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def basis_of(columns: Sequence[ColumnBasis]) -> Basis:
@@ -157,6 +169,11 @@ def dense(X: Samples) -> Array:
     return made
 
 
+def columns_of(X: Samples) -> Array:
+    """Return the column that each input comes from, int32."""
+    return X.basis.columns if isinstance(X, Encoded) else np.arange(X.shape[1], dtype=np.int32)
+
+
 def canonical(X: Any) -> Any:
     """Return sparse rows with every entry once, in the order of the columns."""
     if not X.has_canonical_format:
@@ -166,9 +183,9 @@ def canonical(X: Any) -> Any:
 
 
 def stacked(parts: Sequence[Samples]) -> Samples:
-    """Return the rows of several parts of one kind, one after the other."""
-    if not is_listed(parts[0]):
-        return np.concatenate(parts)
+    """Return the rows of several parts, one after the other: an array if one part is an array."""
+    if not all(map(is_listed, parts)):
+        return np.concatenate([dense(part) for part in parts])
     if isinstance(parts[0], Encoded):
         return Encoded(np.concatenate([part.X for part in parts]), parts[0].basis)
     return sparse.vstack(parts, format="csr")
@@ -235,7 +252,7 @@ class Inputs:
 def normal_nodes(n_features: int, n_nodes: int = N_NODES) -> FloatArray:
     """Return (n_nodes, n_features) quasi-random points of a standard Gaussian, with opposites.
 
-    Their moments up to the third are those of the Gaussian: what is linear in the inputs is
+    Their moments up to the third equal the Gaussian's: what is linear in the inputs is
     integrated exactly. With many features only the variances are, not the covariances.
 
     >>> nodes = normal_nodes(3)

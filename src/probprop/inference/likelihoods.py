@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 from sklearn.utils.multiclass import unique_labels
 
 from probprop._types import Array, FloatArray
@@ -62,14 +62,14 @@ class Likelihood(PointLikelihood, Protocol):
         """Shape and rate of the Gamma prior of the noise precision."""
 
     def encode(self, y: Array) -> Array:
-        """Check targets and return them as numbers, (n,) or (n, K), not yet standardised."""
+        """Check targets and return them as numbers, (n,) or (n, K), not yet standardized."""
 
     def predictive(
         self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
     ) -> Any:
         """Return the predictive distribution of rows, given the moments of their outputs.
 
-        m and v are (n,), or (n, K) for several outputs, and standardised.
+        m and v are (n,), or (n, K) for several outputs, and standardized.
         """
 
     def log_p(self, predictive: Any, y: Array) -> FloatArray:
@@ -276,16 +276,20 @@ class Probit(_OfLabels):
     def log_p(self, predictive: ClassMixture, y: Array) -> FloatArray:
         """Return the sum of the log probabilities of all labels of each row, (n,)."""
         of_members = log_ndtr(y * predictive.means / np.hypot(1.0, predictive.stds))
-        log_each = logsumexp(of_members, axis=0) - np.log(predictive.n_components)
+        log_each = log_mean(of_members, predictive.weights)
         log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
         return log_p
 
     def log_p_of_outputs(
-        self, outputs: Sequence[tuple[FloatArray, FloatArray]], y: Array, engine: Engine
+        self,
+        outputs: Sequence[tuple[FloatArray, FloatArray]],
+        y: Array,
+        engine: Engine,
+        weights: FloatArray | None = None,
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs."""
         predictives = [self.of_outputs(m, v, engine) for m, v in outputs]
-        return self.log_p(self.mixture(predictives), y)
+        return self.log_p(ClassMixture.of(predictives, weights), y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,14 +321,19 @@ class Multinomial(_OfLabels):
         return log_p
 
     def log_p_of_outputs(
-        self, outputs: Sequence[tuple[FloatArray, FloatArray]], y: Array, engine: Engine
+        self,
+        outputs: Sequence[tuple[FloatArray, FloatArray]],
+        y: Array,
+        engine: Engine,
+        weights: FloatArray | None = None,
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs.
 
         The other classes' probabilities are not computed: their number is the factor saved.
         """
         c = y.astype(np.int64)
-        return log_mean(np.stack([engine.class_log_probability(m, v, c) for m, v in outputs]))
+        log_p = np.stack([engine.class_log_probability(m, v, c) for m, v in outputs])
+        return log_mean(log_p, weights)
 
 
 LabelLikelihood = Probit | Multinomial
@@ -359,7 +368,7 @@ def of_classes(classes: Array, *, multilabel: bool) -> LabelLikelihood:
 
 
 def check_same_classes(classes: ArrayLike | None, known: Array) -> None:
-    """Refuse classes, where they are given, that are not those of the first call."""
+    """Refuse classes, where they are given, that differ from the first call's."""
     if classes is not None and not np.array_equal(known, np.unique(classes)):
         raise ValueError(
             f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"

@@ -53,7 +53,7 @@ scale_mixture = _kernel.scale_mixture
 def _rows(
     X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]
 ) -> tuple[Any, tuple[FloatArray, FloatArray, float] | None]:
-    """Return rows as they lie, and what standardises them on the way; None: nothing does."""
+    """Return rows as they lie, and what standardizes them on the way; None: nothing does."""
     if standardizer is None:
         return readable(X), None
     X = _uncentered(X, [standardizer])
@@ -162,6 +162,8 @@ def _job(task: Task) -> Any:
         _noise_learning(task),
         posterior.tail,
         task.tail_rate,
+        task.due,
+        task.groups,
     )
 
 
@@ -253,11 +255,18 @@ def adf_pass(
 
 
 def refine_prior(
-    posterior: Posterior, informative_ratio: float = INFORMATIVE_RATIO
+    posterior: Posterior,
+    informative_ratio: float = INFORMATIVE_RATIO,
+    groups: Array | None = None,
 ) -> tuple[Posterior, SweepInfo]:
-    """Refine every approximate prior factor once."""
+    """Refine every approximate prior factor once; see `probprop.reference.prior`."""
     refined = _kernel.refine_prior(
-        *_whole(posterior), posterior.alpha_prior, posterior.beta_prior, informative_ratio
+        posterior.layer_sizes,
+        *_whole(posterior),
+        posterior.alpha_prior,
+        posterior.beta_prior,
+        informative_ratio,
+        groups,
     )
     alpha_prior, beta_prior, n_skipped, n_uninformative = refined[5]
     layers = _layers(refined[:5], posterior)
@@ -276,7 +285,7 @@ def predict_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance (without noise) of the outputs for every row, (n,) or (n, K).
 
-    With a `standardizer` X is in the units of the features, but `X_var` is standardised.
+    With a `standardizer` X is in the units of the features, but `X_var` is standardized.
     """
     rows, scaling = _rows(X, standardizer, posterior.dtype)
     sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
@@ -334,7 +343,7 @@ def predict_members(
 def predict_gradient(
     posterior: Posterior, X: Samples, standardizer: Standardizer | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return those moments, (n,), and their derivatives by the standardised features, (n, D).
+    """Return those moments, (n,), and their derivatives by the standardized features, (n, D).
 
     Where X is `Encoded`, the derivatives are by its columns as they are.
     """

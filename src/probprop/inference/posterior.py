@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.inference.output_layer import OutputLayer
 
 LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 """The fields of a `Posterior` that have an array per layer."""
@@ -65,8 +66,11 @@ class Posterior:
         The network of the noise, where it depends on the inputs: its outputs, one per target,
         are the logarithms of the noise variances in units of `noise_variance`.
     tail : ndarray of shape (n_outputs,), default=None
-        Variance of the logarithm of the noise variance of each output, around that of the level
+        Variance of the logarithm of the noise variance of each output, around the level's
         E[1/gamma]; 0 is Gaussian noise. None: all are 0.
+    output_layer : OutputLayer or None, default=None
+        The output layer with a full covariance, which predictions use instead of the last layer
+        here; training goes on without it.
     """
 
     m_w: tuple[Array, ...]
@@ -80,6 +84,7 @@ class Posterior:
     b_hat_nat: tuple[FloatArray, ...]
     noise_network: Posterior | None = None
     tail: FloatArray = None  # type: ignore[assignment]
+    output_layer: OutputLayer | None = None
 
     def __post_init__(self) -> None:
         if self.tail is None:
@@ -108,11 +113,13 @@ class Posterior:
 
     @property
     def noise_variance(self) -> FloatArray:
-        """E[1/gamma] = beta/(alpha - 1), (K,), in standardised target units squared.
+        """E[1/gamma] = beta/(alpha - 1), (K,), in standardized target units squared.
 
         With a tail, or where the noise depends on the inputs, it is the level that the noise
-        variance varies around.
+        variance varies around. With an `output_layer` it is the noise variance there.
         """
+        if self.output_layer is not None:
+            return self.output_layer.noise_variance
         return self.beta_noise / (self.alpha_noise - 1.0)
 
     @property
@@ -283,7 +290,7 @@ def near_a_draw(posterior: Posterior) -> Posterior:
     estimators. With means of variance 1/(V_{l-1} + 1) a layer passes on about 1/sqrt(V_{l-1} + 1)
     of what its inputs differ in: the units of a deep layer say nearly the same, and for many passes
     there is little but a constant to learn. Here nine tenths of the prior variance of these weights
-    are in their means and one in their variances. The second moments are still those of the prior,
+    are in their means and one in their variances. The second moments are still the prior's,
     so that the refinement of lambda learns nothing from them that is not true.
     """
     first, *middle, last = zip(posterior.m_w, posterior.v_w, strict=True)

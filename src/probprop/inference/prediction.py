@@ -21,7 +21,9 @@ from probprop.inference.inputs import (
     is_listed,
     normal_nodes,
 )
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
+from probprop.inference.output_layer import Block, fit_output_layer
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
@@ -33,8 +35,8 @@ _COPIED = 1 << 22  # entries at a time, where sparse rows have to be
 def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Samples, Array | None]:
     """Return what the network sees: entries in the units of the features, and variances.
 
-    The entries are those of X, not copied, but for missing ones: these have the mean and the
-    variance of their feature in the training data. The variances, standardised and (n, D) in the
+    The entries of X are not copied, but for missing ones: these have the mean and the
+    variance of their feature in the training data. The variances, standardized and (n, D) in the
     plan's dtype, are None where all are 0. Listed rows are copied to an array if the model was
     fitted to centered features.
     """
@@ -67,37 +69,117 @@ def member_moments(
 
     They are standardized, (S, n), or (S, n, K) for several outputs; see `native.predict_members`.
     """
-    moments = native.predict_members(networks, X, n_threads)
+    if all(posterior.output_layer is None for posterior, _ in networks):
+        moments = native.predict_members(networks, X, n_threads)
+    else:
+        moments = _full_moments(networks, X)
     _check_finite(networks[0][0].dtype, *moments)
     return moments
 
 
+def _full_moments(
+    networks: Sequence[tuple[Posterior, Standardizer]], X: Samples
+) -> tuple[FloatArray, FloatArray]:
+    """Return the moments of networks of which some have an output layer with a full covariance."""
+    each = []
+    for posterior, standardizer in networks:
+        hidden = posterior.layer_sizes[1:-1]
+        plan = Plan(Gaussian(posterior.layer_sizes[-1]), hidden=hidden, dtype=posterior.dtype)
+        each.append(output_moments(plan, posterior, standardizer, Inputs(X)))
+    means, variances = (np.stack(part) for part in zip(*each, strict=True))
+    return means, variances
+
+
 def _check_finite(dtype: np.dtype[Any], *moments: FloatArray) -> None:
-    """Refuse outputs that overflowed, as those of a very wide prior or of many layers may."""
+    """Refuse outputs that overflowed, as with a very wide prior or many layers."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = all(np.isfinite(m.sum()) or np.isfinite(m).all() for m in moments)
     if not finite:
         raise ValueError(
             f"The outputs of the network are beyond the range of dtype {dtype}: its weights "
             "have too large a variance. Fit it with a smaller prior_rate or fewer layers, on "
-            "features that are standardised (standardize=True), or with dtype='float64'."
+            "features that are standardized (standardize=True), or with dtype='float64'."
         )
 
 
 def noise_at(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Noise:
-    """Return the noise of every row, standardised."""
+    """Return the noise of every row, standardized."""
     network = posterior.noise_network
     if network is None:
         return Noise.everywhere(posterior)
     return Noise.of_rows(posterior, *output_moments(plan, network, standardizer, X))
 
 
+# ---- An output layer with a full covariance
+
+
+def output_features(
+    plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
+) -> FloatArray:
+    """Return the mean outputs of the last hidden layer and the standardized inputs, (n, M)."""
+    entries, X_var = features(plan, standardizer, X)
+    inputs = standardizer.checked_X(dense(entries), np.dtype(np.float64))
+    if not plan.hidden:
+        return inputs
+    n = plan.hidden[-1]  # an output layer that copies: (17) divides by sqrt(n + 1)
+    copies = (np.sqrt(n + 1.0) * np.eye(n, n + 1)).astype(posterior.dtype)
+    network = replace(
+        posterior,
+        m_w=(*posterior.m_w[:-1], copies),
+        v_w=(*posterior.v_w[:-1], np.zeros_like(copies)),
+        output_layer=None,
+    )
+    hidden, _ = ENGINES[plan.engine].predict_moments(network, entries, X_var, standardizer)
+    return np.column_stack([hidden, inputs])
+
+
+def with_output_layer(
+    plan: Plan,
+    posterior: Posterior,
+    standardizer: Standardizer,
+    X: Inputs,
+    y: Array,
+    weights: FloatArray | None = None,
+) -> Posterior:
+    """Return a trained posterior with the output layer of the plan, fitted to these samples.
+
+    Targets and weights are as in a `Task`.
+    """
+    if plan.output_layer == "mean_field":
+        return posterior
+    posterior = replace(posterior, output_layer=None)
+    y = standardizer.transform_y(y).reshape(len(y), -1)
+    step = max(1, _COPIED // (X.shape[1] + max(plan.hidden, default=1)))
+    blocks = (
+        Block(
+            output_features(plan, posterior, standardizer, X[i : i + step]),
+            y[i : i + step],
+            None if weights is None else weights[i : i + step],
+        )
+        for i in range(0, len(y), step)
+    )
+    return replace(posterior, output_layer=fit_output_layer(blocks))
+
+
+def refuse_output_layer(posterior: Posterior, what: str) -> None:
+    """Say that a full output layer does not have something."""
+    if posterior.output_layer is not None:
+        raise ValueError(
+            f'{what} is not available for output_layer="full", whose features are moments of the '
+            'hidden units and not outputs of one network: fit with output_layer="mean_field".'
+        )
+
+
+# ---- Gradients
+
+
 def sensitivity_at(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> Sensitivity:
     """Return mean and standard deviation of every row with their gradients, of one target."""
+    refuse_output_layer(posterior, "predict_gradient")
     entries, X_var = features(plan, standardizer, X)
-    if X_var is not None:
+    if X_var is not None or (isinstance(X.X, Encoded) and np.isnan(X.X.X).any()):
         raise ValueError(
             "X contains NaN, where predict_gradient has no gradient: give rows without "
             "missing entries."
@@ -141,7 +223,7 @@ def with_noise(predicted: Any, factor: FloatArray | None) -> Any:
 def output_moments(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
+    """Return mean and variance of the outputs, standardized: (n,), or (n, K) for several."""
     copied = is_listed(X.X) and standardizer.x_mean.any()
     if X.std is None and not plan.marginalize and plan.engine == "native" and not copied:
         return _propagated(plan, posterior, standardizer, X)
@@ -158,6 +240,9 @@ def _propagated(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> tuple[FloatArray, FloatArray]:
     """Return the moments by [PBP15] Eqs. (13) to (17)."""
+    if (layer := posterior.output_layer) is not None:
+        mean, variance = layer.moments(output_features(plan, posterior, standardizer, X))
+        return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
     entries, X_var = features(plan, standardizer, X)
     return ENGINES[plan.engine].predict_moments(posterior, entries, X_var, standardizer)
 

@@ -58,7 +58,7 @@ class Standardizer:
         return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
 
     def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
-        """Return a standardised copy of X in the given dtype, and its largest magnitude.
+        """Return a standardized copy of X in the given dtype, and its largest magnitude.
 
         What is missing stays so.
         """
@@ -73,7 +73,7 @@ class Standardizer:
         return out, largest
 
     def checked_X(self, X: Array, dtype: np.dtype[Any]) -> Array:
-        """Return a standardised copy of X; refuse values that the dtype could not compute with."""
+        """Return a standardized copy of X; refuse values that the dtype could not compute with."""
         out, largest = self.transform_X(X, dtype)
         check_magnitude("X", largest, dtype)
         return out
@@ -89,7 +89,7 @@ class Standardizer:
         check_magnitude("y", max(map(abs, self.transform_y(ends).ravel().tolist())), dtype)
 
     def largest_std(self, std: FloatArray) -> float:
-        """Return the largest of the standard deviations, standardised."""
+        """Return the largest of the standard deviations, standardized."""
         with np.errstate(over="ignore"):  # the caller refuses what is too large
             return float((std.max(axis=0) / self.x_scale).max())
 
@@ -104,12 +104,12 @@ class Standardizer:
         return float(np.log(self.y_scale).sum())
 
     def transform_y(self, y: Array) -> FloatArray:
-        """Return the standardised targets, shape (n,) or (n, K)."""
+        """Return the standardized targets, shape (n,) or (n, K)."""
         return (np.asarray(y, np.float64) - self.y_mean) / self.y_scale
 
 
 def identity_standardizer(n_features: int, n_targets: int = 1) -> Standardizer:
-    """Return the standardiser that changes nothing."""
+    """Return the standardizer that changes nothing."""
     return Standardizer(
         np.zeros(n_features), np.ones(n_features), np.zeros(n_targets), np.ones(n_targets)
     )
@@ -137,7 +137,7 @@ def fit_standardizer(X: Samples, y: Array | None) -> Standardizer:
 
 
 def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
-    """Refuse standardised values that the arithmetic of the dtype could not hold."""
+    """Refuse standardized values that the arithmetic of the dtype could not hold."""
     if not largest <= LARGEST[dtype]:
         raise ValueError(
             f"{name} contains a value too large for dtype {dtype}: {largest:.3g} standard "
@@ -199,7 +199,7 @@ def measure(X: Array) -> Moments:
     n: Any = X.shape[0]  # or of each column
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     total, counts = np.sum, np.full(X.shape[1], n)
-    if np.isnan(low).any():  # entries are missing: the moments are those of the others
+    if np.isnan(low).any():  # entries are missing: the others have the moments
         total, counts = np.nansum, np.count_nonzero(~np.isnan(X), axis=0)
         n = np.maximum(1, counts)
         low, high = (np.where(counts == 0, 0.0, f.reduce(X, axis=0)) for f in (np.fmin, np.fmax))
@@ -256,7 +256,7 @@ def merged(parts: Sequence[Moments]) -> Moments:
 
 
 def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
-    """Return the standardiser of columns with these moments; see `fit_standardizer`."""
+    """Return the standardizer of columns with these moments; see `fit_standardizer`."""
     x_mean, x_scale, x_constant = _scales(x)
     x_constant |= x_scale < TINY
     x_scale = np.where(x_scale < TINY, 1.0, x_scale)
@@ -288,10 +288,13 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
     )
 
 
-def leaving_features(some: Standardizer) -> Standardizer:
-    """Return the standardizer with the scales of the targets only: encoded features have theirs."""
-    n = len(some.x_mean)
-    return replace(some, x_mean=np.zeros(n), x_scale=np.ones(n), missing_variance=np.ones(n))
+def leaving_features(n_features: int, y: Moments | None) -> Standardizer:
+    """Return the standardizer of the targets only: encoded features have their scales."""
+    identity = identity_standardizer(n_features)
+    if y is None:
+        return identity
+    y_mean, y_scale, _ = _scales(y)
+    return replace(identity, y_mean=y_mean, y_scale=y_scale)
 
 
 def with_usual_target_scale(

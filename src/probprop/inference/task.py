@@ -40,6 +40,10 @@ class Task:
     likelihood: PointLikelihood
     memory: Memory | None  # the bound on the evidence; it counts rows, whatever they weigh
     refine: Array  # (n_epochs,), bool: whether each epoch refines the prior factors
+    # (n_epochs, n_features), bool: of the first layer only the weights of these inputs, and of the
+    # bias, are refined; None: all are
+    due: Array | None = None
+    groups: Array | None = None  # (n_features,), int32, as in `refine_prior`; None: one for all
     n_blocks: int = 1  # parts that an epoch is cut into; with refinement, each is followed by one
     random_state: RandomState | None = None  # shuffles before each epoch; None: the order given
     noise_schedule: NoiseSchedule | None = None  # if the posterior has a noise network

@@ -16,25 +16,14 @@ from probprop.metrics.regression import (
     rmse,
     summary,
 )
-from probprop.metrics.scorers import (
-    average_precision_scorer,
-    brier_scorer,
-    calibration_error_scorer,
-    crps_scorer,
-    log_likelihood_scorer,
-    log_loss_scorer,
-    roc_auc_scorer,
-)
+from probprop.metrics.scorers import crps_scorer, log_likelihood_scorer, log_loss_scorer
 
 __all__ = [
     "LEVELS",
     "Dependence",
     "Importance",
-    "average_precision_scorer",
     "average_prediction",
     "baseline_summary",
-    "brier_scorer",
-    "calibration_error_scorer",
     "check_columns",
     "class_summary",
     "crps_scorer",
@@ -44,6 +33,5 @@ __all__ = [
     "permutation_importance",
     "predictive_coverage",
     "rmse",
-    "roc_auc_scorer",
     "summary",
 ]

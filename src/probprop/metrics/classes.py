@@ -3,8 +3,7 @@
 All functions take `y`, array-like of shape (n,) with the index of the class of each sample, its
 column in the probabilities: ``np.searchsorted(model.classes_, labels)``. They take `proba`,
 array-like of shape (n, n_classes), rows that sum to 1, or `log_proba`, its logarithm.
-`sample_weight`, array-like of shape (n,), 0 or more, weights the mean over the samples; the default
-None stands for equal weights. `class_summary` has all metrics of a `ClassMixture`.
+`class_summary` has all metrics of a `ClassMixture`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ def accuracy(y: ArrayLike, proba: ArrayLike) -> float:
 def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Mean negative log-probability of the right class, in nats per sample; lower is better.
 
-    It takes logarithms, so that small probabilities are not cut off at 0.
+    It takes logarithms, so that small probabilities are not cut off at 0. `sample_weight`,
+    array-like of shape (n,), 0 or more, weights the mean; None stands for equal weights.
 
     >>> import numpy as np
     >>> round(log_loss([0, 1], np.log([[0.8, 0.2], [0.6, 0.4]])), 4)
@@ -46,7 +46,7 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
     return -weighted_mean(log_proba[np.arange(len(y)), y], sample_weight)
 
 
-def brier_score(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def brier_score(y: ArrayLike, proba: ArrayLike) -> float:
     """Mean squared distance of the probabilities from 1 for the right class and 0 for others.
 
     It lies between 0 and 2; lower is better. For two classes it is twice the mean squared error of
@@ -57,12 +57,10 @@ def brier_score(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None 
     """
     y, proba = check_classes_and_proba(y, proba)
     right = np.eye(proba.shape[1])[y]
-    return weighted_mean(((proba - right) ** 2).sum(axis=1), sample_weight)
+    return float(((proba - right) ** 2).sum(axis=1).mean())
 
 
-def reliability_curve(
-    y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def reliability_curve(y: ArrayLike, proba: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Share of right predictions against their predicted probability: the reliability diagram.
 
     The confidence of a sample is the probability of its most probable class. Samples are binned by
@@ -71,8 +69,8 @@ def reliability_curve(
     Returns
     -------
     confidence, right, count : ndarray of shape (n_bins,)
-        Mean confidence, share of the samples whose predicted class is right, and number of samples
-        (or their total weight), in each bin. `right` is below `confidence` if the model is
+        Mean confidence, share of the samples whose predicted class is right, and number of samples,
+        in each bin. `right` is below `confidence` if the model is
         overconfident.
 
     Examples
@@ -83,17 +81,14 @@ def reliability_curve(
     y, proba = check_classes_and_proba(y, proba)
     confidence = proba.max(axis=1)
     in_bin = np.minimum((N_BINS * confidence).astype(int), N_BINS - 1)
-    weights = weights_of(sample_weight, len(y))
-    count = np.bincount(in_bin, weights, N_BINS).astype(np.float64)
-    sure = np.bincount(in_bin, weights * confidence, N_BINS)
-    right = np.bincount(in_bin, weights * (proba.argmax(axis=1) == y), N_BINS)
+    count = np.bincount(in_bin, minlength=N_BINS).astype(np.float64)
+    sure = np.bincount(in_bin, confidence, N_BINS)
+    right = np.bincount(in_bin, proba.argmax(axis=1) == y, N_BINS)
     filled = count > 0.0
     return sure[filled] / count[filled], right[filled] / count[filled], count[filled]
 
 
-def calibration_error(
-    y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None
-) -> float:
+def calibration_error(y: ArrayLike, proba: ArrayLike) -> float:
     """Expected calibration error (ECE): mean distance of confidence and accuracy over the bins.
 
     Each bin of `reliability_curve` counts by its samples. It is 0 when calibrated, at most 1; with
@@ -109,11 +104,11 @@ def calibration_error(
     >>> round(calibration_error([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]]), 4)
     0.3667
     """
-    confidence, right, count = reliability_curve(y, proba, sample_weight)
+    confidence, right, count = reliability_curve(y, proba)
     return float(np.average(np.abs(confidence - right), weights=count))
 
 
-def roc_auc(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def roc_auc(y: ArrayLike, proba: ArrayLike) -> float:
     """Area under the ROC curve, by scikit-learn's `roc_auc_score`; 0.5 is chance.
 
     For two classes, the curve of the second; for more, the mean over the classes, each against the
@@ -124,16 +119,10 @@ def roc_auc(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = No
     """
     from sklearn.metrics import roc_auc_score  # here, because it takes long to load
 
-    return _mean_over_classes(roc_auc_score, y, proba, sample_weight)
+    return _mean_over_classes(roc_auc_score, y, proba)
 
 
-def average_precision(
-    y: ArrayLike,
-    proba: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    *,
-    positive: int = 1,
-) -> float:
+def average_precision(y: ArrayLike, proba: ArrayLike, *, positive: int = 1) -> float:
     """Area under the precision-recall curve, by scikit-learn's `average_precision_score`.
 
     The share of the class is chance. For two classes it is the curve of the class `positive`; more
@@ -144,7 +133,7 @@ def average_precision(
     """
     from sklearn.metrics import average_precision_score
 
-    return _mean_over_classes(average_precision_score, y, proba, sample_weight, positive)
+    return _mean_over_classes(average_precision_score, y, proba, positive)
 
 
 def rarer_class(y: ArrayLike) -> int:
@@ -158,19 +147,14 @@ def rarer_class(y: ArrayLike) -> int:
 
 
 def _mean_over_classes(
-    score: Callable[..., float],
-    y: ArrayLike,
-    proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    positive: int = 1,
+    score: Callable[..., float], y: ArrayLike, proba: ArrayLike, positive: int = 1
 ) -> float:
     y, proba = check_classes_and_proba(y, proba)
-    weights = weights_of(sample_weight, len(y))
-    present = np.unique(y[weights > 0.0])
+    present = np.unique(y)
     if len(present) < 2:
         return float("nan")
     scored = [positive] if proba.shape[1] == 2 else present
-    return float(np.mean([score(y == k, proba[:, k], sample_weight=weights) for k in scored]))
+    return float(np.mean([score(y == k, proba[:, k]) for k in scored]))
 
 
 def class_summary(y: ArrayLike, predictive: ClassMixture) -> dict[str, float]:
@@ -231,19 +215,13 @@ def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, Floa
     return index, p
 
 
-def weights_of(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    """Return weights of n samples, 0 or more and not all of them 0; None is equal weights."""
-    weights = check_sample_weight(sample_weight, np.empty(n))
-    return np.ones(n) if weights is None else weights
-
-
 def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
     """Return the mean of values, (n,), with weights of 0 or more, (n,); None is equal weights.
 
     A value of weight 0 does not count, also if it is infinite.
     """
-    if sample_weight is None:
+    weights = check_sample_weight(sample_weight, values)
+    if weights is None:
         return float(np.mean(values))
-    weights = weights_of(sample_weight, len(values))
     counts = weights > 0.0
     return float(np.average(values[counts], weights=weights[counts]))

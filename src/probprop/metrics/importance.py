@@ -67,13 +67,13 @@ def permutation_importance(
     ----------
     model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
         Fitted.
-    X : array-like of shape (n, n_features)
+    X : table or array-like of shape (n, n_features)
         Of many rows a random 200 to 2,000 are used, the fewer the more columns there are.
     y : array-like of shape (n,), or (n, K) for several targets
         Observed targets, or class labels, all of them in ``model.classes_``.
     columns : mapping of str to sequence of int, default=None
         Columns of X that are shuffled as one, such as the categories of one text, by name. None
-        shuffles each column of X alone, named by its index.
+        shuffles each column of a table, or of X, alone; columns of an array are named by index.
     n_repeats : int, default=5
         Number of shuffles of each column, 1 or more.
     random_state : int, default=0
@@ -93,6 +93,9 @@ def permutation_importance(
     (('2', '0', '1'), True)
     """
     check_int("n_repeats", n_repeats, 1)
+    if (encoder := getattr(model, "encoder_", None)) is not None:
+        X, model = encoder.transform(X), model.on_inputs()
+        columns = encoder.places if columns is None else columns
     rows, observed = np.asarray(X), np.asarray(y)
     groups = {str(i): [i] for i in range(rows.shape[1])} if columns is None else dict(columns)
     if not groups or not len(rows):

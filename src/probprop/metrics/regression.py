@@ -117,13 +117,30 @@ class Scores(NamedTuple):
     without_density: Array  # indices of targets of density 0: not in the log-likelihood
 
 
-def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
-    """Return every metric of a predictive distribution for y, (n,); `summary` describes them."""
+class Pointwise(NamedTuple):
+    """What every metric is made of: targets and predictions of n samples, (n,) each."""
+
+    y: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    log_p: FloatArray  # log densities of the targets
+    crps: FloatArray
+    cdf: FloatArray  # predictive cdf of the targets
+
+
+def pointwise(y: ArrayLike, predictive: TargetDistribution) -> Pointwise:
+    """Evaluate a predictive distribution at the observed targets y, (n,)."""
     y, mean = check_columns(y=y, predictive=predictive.mean)
     (std,) = check_columns(predicted_std=predictive.std)
-    expected, observed = predictive_coverage(y, predictive)
-    coverage = dict(zip(expected.tolist(), observed.tolist(), strict=True))
-    log_p = predictive.logpdf(y)
+    at = predictive.logpdf(y), predictive.crps(y), predictive.cdf(y)
+    return Pointwise(y, mean, std, *at)
+
+
+def scores(at: Pointwise) -> Scores:
+    """Return every metric of a predictive distribution; `summary` describes them."""
+    y, mean, std, log_p, crps, cdf = at
+    observed = share_inside(np.abs(2.0 * cdf - 1.0), LEVELS)
+    coverage = dict(zip(LEVELS.tolist(), observed.tolist(), strict=True))
     has_density = np.isfinite(log_p)
     error = rmse(y, mean)
     values = {
@@ -131,9 +148,9 @@ def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
         "mae": _mean(np.abs(y - mean)),
         "r2": _r2(y, error),
         "log_likelihood": float(np.mean(log_p[has_density])) if has_density.any() else float("nan"),
-        "crps": _mean(predictive.crps(y)),
+        "crps": _mean(crps),
         **{f"coverage_{level:.0%}"[:-1]: coverage[level] for level in (0.5, 0.8, 0.9, 0.95)},
-        "calibration_error": float(np.mean(np.abs(expected - observed))),
+        "calibration_error": float(np.mean(np.abs(LEVELS - observed))),
         "sharpness": _mean(std),
     }
     return Scores(values, np.flatnonzero(~has_density))
@@ -171,7 +188,7 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     >>> round(metrics["rmse"], 3), metrics["coverage_50"]
     (2.915, 0.5)
     """
-    found = scores(y, predictive)
+    found = scores(pointwise(y, predictive))
     if len(found.without_density):
         warnings.warn(without_density_in_words(found.without_density), stacklevel=2)
     return found.values
@@ -190,7 +207,8 @@ def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] 
     (y,) = check_columns(y=y)
     if not std > 0.0:
         return None
-    return scores(y, Mixture.of_one(np.full_like(y, mean), np.zeros_like(y), std)).values
+    one = Mixture.of_one(np.full_like(y, mean), np.zeros_like(y), std)
+    return scores(pointwise(y, one)).values
 
 
 def without_density_in_words(rows: Sequence[int] | Array) -> str:

@@ -1,8 +1,8 @@
 """Pictures of predictions, of how far to trust them, and of what a model has learned.
 
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes; none
-shows or saves it. The shades of a band are those of one blue and differ in grey too; whatever
-else differs in colour also differs in marker or line style.
+shows or saves it. The shades of a band are one blue and differ in gray too; whatever
+else differs in color also differs in marker or line style.
 
 >>> import matplotlib.pyplot as plt
 >>> import numpy as np
@@ -27,10 +27,8 @@ from probprop.plot.model import candidate_curves, training_curve, weight_posteri
 from probprop.plot.predictions import (
     calibration,
     confusion_matrix,
-    dependence_curve,
-    dependence_marks,
+    dependence,
     importance,
-    important_features,
     partial_dependence,
     predicted_against_observed,
     predictive_band,
@@ -43,10 +41,8 @@ __all__ = [
     "calibration",
     "candidate_curves",
     "confusion_matrix",
-    "dependence_curve",
-    "dependence_marks",
+    "dependence",
     "importance",
-    "important_features",
     "partial_dependence",
     "predicted_against_observed",
     "predictive_band",

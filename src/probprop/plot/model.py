@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ from probprop.table.names import target_names
 
 if TYPE_CHECKING:
     from probprop.estimators.cv.policy import Candidate
-    from probprop.estimators.cv.search import CandidateCurve, CVChoice
+    from probprop.estimators.cv.search import Trial
 
 
 def training_curve(
@@ -95,10 +95,10 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     for layer, (m_w, v_w) in enumerate(zip(posterior.m_w, posterior.v_w, strict=True)):
         m, s = m_w.ravel(), np.sqrt(v_w.ravel())
         some = parts.some_rows(m.size, parts.MAX_POINTS)
-        colour, marker = parts.LAYERS[layer % len(parts.LAYERS)]
+        color, marker = parts.LAYERS[layer % len(parts.LAYERS)]
         share = 100 * np.mean(np.abs(m) > 2 * s)
         label = f"layer {layer + 1}: {share:.0f} % of {m.size:,} > 2 std"
-        (marks,) = ax.plot(m[some], s[some], marker, color=colour, markersize=4.5, label=label)
+        (marks,) = ax.plot(m[some], s[some], marker, color=color, markersize=4.5, label=label)
         marks.set(markeredgecolor="white", markeredgewidth=0.4)
     ax.set_yscale("log")
     prior = np.sqrt(posterior.prior_variance)
@@ -111,31 +111,31 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
-    return parts.finish(ax, "mean of the weight (standardised units)", "std of the weight")
+    return parts.finish(ax, "mean of the weight (standardized units)", "std of the weight")
 
 
 # ---- How the candidates of a cross-validated estimator were compared
 
 
-_COLOURS = [*parts.LAYERS, (parts.SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
+_COLORS = [*parts.LAYERS, (parts.SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
 _STYLES = ("-", "--", ":", "-.")
 _NOISE = {"auto": "", "constant": ", constant noise", "input": ", noise network"}
 _GREY = "#777777"
 _BELOW = 4.0  # times the distance of the median from the best is what the axis shows
 
 
-def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
-    """Draw the calibrated log-likelihood of rows held out against the epochs, for every candidate.
+def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw the calibrated out-of-fold log-likelihood against the epochs, for every candidate.
 
-    Colours and markers tell encodings, layers, powers of the target and kinds of noise that were
-    asked for apart, line styles tell evidence caps; "32 ramps, 50 + 50, logarithm" has 32 ramps
-    beside each column and two layers of 50 units, and predicts the logarithm of the target. A ring
-    is what was chosen. Curves far below the others are cut off by the axis.
+    Colors and markers tell encodings, layers, powers of the target and kinds of noise apart, line
+    styles tell evidence caps; "32 ramps, 50 + 50, logarithm" has 32 ramps beside each column and
+    two layers of 50 units, and predicts the logarithm of the target. Rings mark the stacked
+    candidates. Curves far below the others are cut off by the axis.
 
     Parameters
     ----------
-    choice : CVChoice
-        ``choice_`` of a fitted `PBPRegressorCV` or `PBPClassifierCV`.
+    model : PBPRegressorCV or PBPClassifierCV
+        A fitted estimator.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 
@@ -146,38 +146,35 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     >>> from probprop import PBPRegressorCV
     >>> x = np.linspace(-1.0, 1.0, 40)
     >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x**3)
-    >>> ax = candidate_curves(model.choice_)
+    >>> ax = candidate_curves(model)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['raw, 48', '16 ramps, 48', 'chosen']
+    ['raw, 48', '16 ramps, 48', 'stacked']
     >>> plt.close(ax.figure)
     """
-    curves = [curve for curve in choice.curves if curve.n_epochs]
-    forms = {curve.candidate.form: curve.candidate for curve in curves}  # in their order
-    evidence_caps = list(dict.fromkeys(curve.candidate.evidence_cap for curve in curves))
+    curves: list[Trial] = [trial for trial in model.trials_ if trial.n_epochs]
+    forms = {_form_in_words(trial.candidate): trial.candidate for trial in curves}  # in their order
+    evidence_caps = list(dict.fromkeys(trial.candidate.evidence_cap for trial in curves))
     ax = parts.axes(ax)
-    for curve in curves:
-        candidate = curve.candidate
-        colour, marker = _COLOURS[list(forms).index(candidate.form) % len(_COLOURS)]
+    for trial in curves:
+        candidate = trial.candidate
+        at = list(forms).index(_form_in_words(candidate))
+        color, marker = _COLORS[at % len(_COLORS)]
         style = _STYLES[evidence_caps.index(candidate.evidence_cap) % len(_STYLES)]
-        (line,) = ax.plot(curve.n_epochs, curve.calibrated, ls=style, color=colour, lw=1.2)
+        (line,) = ax.plot(trial.n_epochs, trial.means, ls=style, color=color, lw=1.2)
         line.set(marker=marker, markersize=4, label=candidate_in_words(candidate))
-    best = choice.curves[choice.best]
-    # On a cluster the networks of all rows may make other epochs than those of the sample.
-    highest = best.calibrated.index(max(best.calibrated))
-    made = choice.n_epochs if choice.n_epochs in best.n_epochs else best.n_epochs[highest]
-    at = best.calibrated[best.n_epochs.index(made)]
-    (ring,) = ax.plot(made, at, "ko", label="chosen")
+    rings = [trial.best for trial in curves if trial.weight]
+    (ring,) = ax.plot(*zip(*rings, strict=True), "ko", label="stacked")
     ring.set(markersize=10, markerfacecolor="none", markeredgewidth=1.5)
-    epochs = sorted({n for curve in curves for n in curve.n_epochs})
+    epochs = sorted({n for trial in curves for n in trial.n_epochs})
     ax.set_xscale("log")
     ax.set_xticks(epochs, [f"{n:,}" for n in epochs])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set(xlabel="epochs", ylabel="held-out log-likelihood [nats per row]")
     ax.dataLim.intervaly = _lowest(curves), ax.dataLim.y1
     keys = []
-    for (colour, marker), candidate in zip(cycle(_COLOURS), forms.values(), strict=False):
+    for (color, marker), candidate in zip(cycle(_COLORS), forms.values(), strict=False):
         label = _form_in_words(candidate)
-        keys.append(Line2D([], [], color=colour, marker=marker, markersize=4, label=label))
+        keys.append(Line2D([], [], color=color, marker=marker, markersize=4, label=label))
     if len(evidence_caps) > 1:
         for style, evidence_cap in zip(cycle(_STYLES), evidence_caps, strict=False):
             keys.append(
@@ -208,9 +205,9 @@ def _evidence_cap_in_words(evidence_cap: float | None) -> str:
     return "no cap" if evidence_cap is None else f"evidence cap {evidence_cap:g}"
 
 
-def _lowest(curves: Sequence[CandidateCurve]) -> float:
+def _lowest(curves: Sequence[Trial]) -> float:
     """Return where the axis ends below: the better half decides, not the worst points."""
-    best = [max(curve.calibrated) for curve in curves]
-    lowest = min(value for curve in curves for value in curve.calibrated)
+    best = [max(trial.means) for trial in curves]
+    lowest = min(value for trial in curves for value in trial.means)
     spread = max(best) - float(np.median(best))
     return max(lowest, max(best) - _BELOW * spread) if spread > 0.0 else lowest

@@ -1,22 +1,20 @@
-"""What the pictures have in common: colours, bands, the legend and the room for it."""
+"""What the pictures have in common: colors, bands, the legend and the room for it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
 from probprop.facts import cut
 
-# Okabe and Ito's palette, which the common colour blindnesses can tell apart.
+# Okabe and Ito's palette, which the common color blindnesses can tell apart.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
 SKY = "#56B4E9"
 LAYERS = list(zip((BLUE, VERMILLION, GREEN, PURPLE, ORANGE), "os^Dv", strict=True))
@@ -25,66 +23,26 @@ NARROW, WIDE = (0.53, 0.71, 0.85), (0.90, 0.94, 0.98)  # shades of the first and
 MAX_POINTS = 1000  # drawn at most: more hide each other and swell a report
 
 
-_WORDS = {-9: "billionths", -6: "millionths", 6: "millions", 9: "billions", 12: "trillions"}
-
-
-class PlainNumbers(ScalarFormatter):
-    """Ticks as people write numbers: 300,000, and never 3 with a "1e5" in the corner.
-
-    From a million on, and below a thousandth, the corner has a word such as "millions".
-
-    >>> formatter = PlainNumbers()
-    >>> formatter.format_ticks([0.0, 150_000.0, 300_000.0])
-    ['0', '150,000', '300,000']
-    >>> formatter.format_ticks([-2.5e7, 0.0]), formatter.get_offset()
-    (['−25', '0'], 'millions')
-    """
-
-    def __init__(self) -> None:
-        super().__init__(useOffset=False)
-        self._power = 0
-
-    def format_ticks(self, values: Sequence[float]) -> list[str]:
-        """Write all ticks of an axis, with as many decimals as tell them apart."""
-        ticks = np.asarray(values, float)
-        largest = float(np.abs(ticks).max(initial=0.0))
-        power = 0 if largest == 0.0 else 3 * math.floor(math.log10(largest) / 3.0 + 1e-9)
-        self._power = power if largest >= 1e6 or 0.0 < largest < 1e-3 else 0
-        scaled = ticks / 10.0**self._power
-        step = float(np.diff(np.unique(scaled)).min(initial=np.inf))
-        decimals = next(
-            (n for n in range(9) if np.allclose(scaled, scaled.round(n), atol=1e-3 * step)), 9
-        )
-        return [f"{v:,.{decimals}f}".replace("-", "\N{MINUS SIGN}") for v in scaled + 0.0]
-
-    def get_offset(self) -> str:
-        """Return what the ticks are counted in; empty for ones."""
-        if not self._power:
-            return ""
-        return _WORDS.get(self._power, f"\N{MULTIPLICATION SIGN} 10^{self._power}")
-
-
 def plain_numbers(*drawn: Axes) -> None:
-    """Write the numbers of linear axes in full; log scales and per cent stay as they are."""
+    """Write the numbers of linear axes as 300,000; log scales and percent stay as they are."""
     for ax in drawn:
         for axis in (ax.xaxis, ax.yaxis):
             if type(axis.get_major_formatter()) is ScalarFormatter:
-                axis.set_major_formatter(PlainNumbers())
+                axis.set_major_formatter(lambda v, _: plain_number(v))
 
 
-def counted_in(axis: Axis) -> str:
-    """Return the word that the corner of an axis will have, such as "millions"; empty for none."""
-    formatter = axis.get_major_formatter()
-    if not isinstance(formatter, PlainNumbers):
-        return ""
-    low, high = sorted(axis.get_view_interval())
-    ticks = np.asarray(axis.get_majorticklocs(), float)
-    formatter.format_ticks(ticks[(low <= ticks) & (ticks <= high)].tolist())
-    return formatter.get_offset()
+def plain_number(value: float) -> str:
+    """Write a number in full below ten millions.
+
+    >>> [plain_number(v) for v in (0.0, 0.1 + 0.2, -1500000.0, 2.5e9)]
+    ['0', '0.3', '−1,500,000', '2.5e+09']
+    """
+    text = f"{value:,.10g}" if abs(value) < 1e7 else f"{value:g}"
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def axes(ax: Axes | None) -> Axes:
-    """Return the Axes, or those of a new figure."""
+    """Return the Axes, or new ones in a new figure."""
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
@@ -116,7 +74,7 @@ def finish(ax: Axes, x_label: str, y_label: str) -> Axes:
 def legend_above(twins: Sequence[Axes], handles: Sequence[Any]) -> None:
     """Extend the data limits upwards, and put a legend into the new room.
 
-    A legend inside the axes leaves the title and the neighbours alone; there it covers
+    A legend inside the axes leaves the title and the neighbors alone; there it covers
     nothing. Each of the twins gets the room; the last, drawn on top, gets the legend.
     """
     ax = twins[-1]

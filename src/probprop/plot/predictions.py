@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn import metrics as sklearn_metrics
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.estimators.validation import check_inputs, check_int
 from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.classes import calibration_error, check_classes_and_proba, reliability_curve
 from probprop.metrics.importance import Dependence, Importance, average_prediction
-from probprop.metrics.verdict import coverage_std, largest_by_chance
+from probprop.metrics.verdict import largest_by_chance
 from probprop.plot import parts
 
 if TYPE_CHECKING:
@@ -104,11 +103,11 @@ def predicted_against_observed(
     styles = [("observed in 95 % interval", inside, "o", 5, parts.BLUE)]
     styles += [("observed outside it", ~inside, "X", 8, parts.VERMILLION)]
     rows = parts.some_rows(len(y), parts.MAX_POINTS)
-    for words, chosen, marker, size, colour in styles:
+    for words, chosen, marker, size, color in styles:
         i = rows[chosen[rows]]
         # The mean of a skewed distribution may lie outside the interval.
-        ax.vlines(y[i], lower[i], upper[i], colors=[(colour, 0.25)], linewidth=1)
-        (marks,) = ax.plot(y[i], mean[i], marker, color=colour, markersize=size)
+        ax.vlines(y[i], lower[i], upper[i], colors=[(color, 0.25)], linewidth=1)
+        (marks,) = ax.plot(y[i], mean[i], marker, color=color, markersize=size)
         label = f"{words}: {100 * chosen.mean():.1f} %"
         marks.set(markeredgecolor="white", markeredgewidth=0.5, label=label)
     return parts.finish(ax, f"observed {target}", f"predicted {target}")
@@ -119,9 +118,9 @@ def calibration(
 ) -> Axes:
     """Draw the share of the targets inside the central intervals against what is expected.
 
-    Below the diagonal the error bars are too small, above it too large. The shade is where
-    a calibrated model's curve lies, at each level, in 95 of 100 cases with so few rows. The
-    legend has the calibration error.
+    Below the diagonal the error bars are too small, above it too large. The shade contains the
+    whole curve of a calibrated model with probability 95 % (Kolmogorov-Smirnov). The legend has
+    the calibration error.
 
     Parameters
     ----------
@@ -130,8 +129,7 @@ def calibration(
     """
     expected, observed = predictive_coverage(y, predictive)
     ends = np.linspace(0.0, 1.0, 101)
-    n = len(predictive.mean)
-    chance = largest_by_chance(n) * coverage_std(ends, n)
+    chance = largest_by_chance(len(predictive.mean))
     low, high = np.maximum(ends - chance, 0.0), np.minimum(ends + chance, 1.0)
     ax = parts.axes(ax)
     ax.fill_between(ends, low, high, color=parts.WIDE, lw=0, label="within chance")
@@ -242,8 +240,8 @@ def confusion_matrix(
     ax.invert_yaxis()
     if n <= _MAX_NUMBERS:
         for (i, j), count in np.ndenumerate(counts):
-            colour = "white" if share[i, j] > 0.5 else "black"
-            ax.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=9)
+            color = "white" if share[i, j] > 0.5 else "black"
+            ax.text(j, i, f"{count:,}", ha="center", va="center", color=color, fontsize=9)
     if n <= _MAX_NAMES:
         names = [parts.label_of(str(name), _LONGEST) for name in classes]
         ax.set_xticks(range(n), names)
@@ -290,13 +288,13 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
 # ---- What predictions depend on: averages over rows, along the values of one column
 
 
-_ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # that a partial dependence averages over, at most
+_ROWS_TO_DRAW = 500  # that a partial dependence averages over, at most
 _TICKS = 100  # of rows at the bottom
 _SHADE = tuple(0.5 * (a + b) for a, b in zip(parts.NARROW, parts.WIDE, strict=True))
 _BAND = "±2 std (model)"
 
 
-def dependence_curve(
+def dependence(
     at: ArrayLike,
     found: Dependence,
     *,
@@ -307,12 +305,12 @@ def dependence_curve(
     marks: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw average predictions along the values of a column of numbers or dates.
+    """Draw average predictions along the values of a column.
 
     Parameters
     ----------
     at : array-like of shape (n_values,)
-        Numbers or dates, in order.
+        Numbers or dates, in order, or the names of categories.
     found : Dependence
         What `probprop.metrics.average_prediction` finds there.
     outputs : mapping of int to str
@@ -323,21 +321,32 @@ def dependence_curve(
     rows : array-like of shape (n,), default=()
         Where rows are: ticks at the bottom, a random 100 if there are more.
     marks : bool, default=False
-        Whether there is nothing between two values: then they have error bars instead.
+        Whether there is nothing between two values, as for categories: then they have error bars
+        instead of a band.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
     """
     ax = parts.axes(ax)
     x: Any = np.asarray(at)
-    for (k, label), (colour, marker) in zip(outputs.items(), cycle(parts.LAYERS), strict=False):
-        mean, band = found.mean[:, k], _band(found, outputs)
+    if x.dtype.kind in "OU" and isinstance(x[0], str):
+        names = [one.replace("$", r"\$") for one in x]
+        marks, x = True, np.arange(len(names), dtype=float)
+        ax.set_xticks(x, names, rotation=0 if len("".join(names)) <= 30 else 90)
+    band = None
+    if len(outputs) == 1 and found.low is not None and found.high is not None:
+        (k,) = outputs
+        band = found.low[:, k], found.high[:, k]
+    for (k, label), (color, marker) in zip(outputs.items(), cycle(parts.LAYERS), strict=False):
+        mean = found.mean[:, k]
         if band is not None and marks:
-            _error_bars(ax, x, mean, label, yerr=_ends(mean, *band), ls=":")
+            ends = np.maximum(0.0, np.stack([mean - band[0], band[1] - mean]))
+            label = f"{label} {_BAND}"
+            ax.errorbar(x, mean, ends, color=color, marker="o", ls=":", lw=1.5, label=label)
             continue
         if band is not None:
             ax.fill_between(x, *band, color=_SHADE, linewidth=0, label=_BAND)
         style: dict[str, Any] = {"marker": marker, "ls": ":"} if marks else {"lw": 2}
-        (line,) = ax.plot(x, mean, color=colour, label=label, **style)
+        (line,) = ax.plot(x, mean, color=color, label=label, **style)
         if len(outputs) > 1 and not marks:  # told apart without colors too
             line.set(marker=marker, markevery=max(1, len(x) // 8), markersize=5)
     if len(where := np.asarray(rows)):
@@ -346,62 +355,6 @@ def dependence_curve(
         ticks = np.tile([0.0, 0.025, np.nan], len(some))
         ax.plot(three, ticks, "k-", lw=0.8, alpha=0.5, transform=ax.get_xaxis_transform())
     return parts.finish(ax, name, target)
-
-
-def dependence_marks(
-    names: Sequence[str],
-    found: Dependence,
-    *,
-    outputs: Mapping[int, str],
-    name: str,
-    target: str,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw average predictions at categories: one mark for each, from the top to the bottom.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the categories.
-    found, outputs, name, target, ax
-        As for `dependence_curve`; the categories are on the vertical axis.
-    """
-    ax = parts.axes(ax)
-    y = np.arange(len(names), dtype=float)
-    for i, (k, label) in enumerate(outputs.items()):
-        (colour, marker), mean = parts.LAYERS[i % len(parts.LAYERS)], found.mean[:, k]
-        if (band := _band(found, outputs)) is not None:
-            _error_bars(ax, mean, y, label, xerr=_ends(mean, *band), ls="none")
-        else:
-            shift = 0.12 * (i - 0.5 * (len(outputs) - 1))
-            ax.plot(mean, y + shift, marker, color=colour, label=label)
-    ax.set_yticks(y, [one.replace("$", r"\$") for one in names])
-    ax.tick_params(axis="y", length=0)
-    ax.grid(axis="y", lw=0.5, color="#cccccc")
-    ax.set_axisbelow(True)
-    parts.finish(ax, target, name)
-    top = ax.get_ylim()[1]
-    ax.set_ylim(top, -0.5)  # the first at the top, and room for the legend below the last
-    cast(Legend, ax.get_legend()).set_loc("lower left")
-    return ax
-
-
-def _band(found: Dependence, outputs: Mapping[int, str]) -> tuple[FloatArray, FloatArray] | None:
-    """Return the ends of the band, (n_values,) each, which one output alone may have."""
-    if len(outputs) > 1 or found.low is None or found.high is None:
-        return None
-    (k,) = outputs
-    return found.low[:, k], found.high[:, k]
-
-
-def _ends(mean: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return how far the band goes below and above, (2, n_values)."""
-    return np.maximum(0.0, np.stack([mean - low, high - mean]))
-
-
-def _error_bars(ax: Axes, x: Any, y: FloatArray, label: str, **options: Any) -> None:
-    bar = ax.errorbar(x, y, color=parts.BLUE, marker="o", label=f"{label} {_BAND}", **options)
-    bar.lines[2][0].set_linewidth(1.5)
 
 
 def partial_dependence(
@@ -447,7 +400,12 @@ def partial_dependence(
     'width [m]'
     >>> plt.close(ax.figure)
     """
-    rows, some = _rows(model, X, _ROWS_TO_DRAW, output)
+    check_is_fitted(model)
+    rows = check_inputs(model, X)
+    n_outputs = cast("PBPRegressor", model).n_outputs_
+    if not 0 <= output < n_outputs:
+        raise ValueError(f"output == {output}, but the model has {n_outputs}; count from 0.")
+    some = parts.rows_to_average(rows, _ROWS_TO_DRAW)
     check_int("feature", feature, 0)
     if feature >= rows.shape[1]:
         raise ValueError(f"feature == {feature}, but X has {rows.shape[1]} columns; count from 0.")
@@ -457,7 +415,7 @@ def partial_dependence(
     if not known.size:
         raise ValueError(f"feature == {feature}, but all its entries in X are missing.")
     grid = _grid(known, 50)
-    return dependence_curve(
+    return dependence(
         grid,
         average_prediction(model, some, [feature], grid[:, np.newaxis]),
         rows=some[:, feature],
@@ -467,53 +425,6 @@ def partial_dependence(
         target=f"predicted {target}",
         ax=ax,
     )
-
-
-def important_features(model: Regressor, X: ArrayLike, *, n: int = 4, output: int = 0) -> list[int]:
-    """Return the columns that move the predicted mean most, the most important first.
-
-    That is the standard deviation over the rows of the partial dependence on the column.
-
-    Parameters
-    ----------
-    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
-        Fitted.
-    X : array-like of shape (n_rows, n_features)
-    n : int, default=4
-        How many columns, at most. A column without any value is not among them.
-    output : int, default=0
-        Which of several targets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressor
-    >>> X = np.random.RandomState(0).standard_normal((100, 3))
-    >>> model = PBPRegressor(random_state=0).fit(X, X[:, 0] + 5 * X[:, 2])
-    >>> important_features(model, X, n=2)
-    [2, 0]
-    """
-    check_int("n", n, 1)
-    rows, some = _rows(model, X, _ROWS_TO_RANK, output)
-    variation = np.full(rows.shape[1], -1.0)  # where all entries are missing
-    for feature, column in enumerate(rows.T):
-        known = column[~np.isnan(column)]
-        if known.size:
-            grid = _grid(known, 10)
-            found = average_prediction(model, some, [feature], grid[:, np.newaxis])
-            variation[feature] = np.interp(known, grid, found.mean[:, output]).std()
-    order = np.argsort(-variation, kind="stable")
-    return [int(i) for i in order if variation[i] >= 0.0][:n]
-
-
-def _rows(model: Regressor, X: ArrayLike, at_most: int, output: int) -> tuple[Array, Array]:
-    """Return X as an array with the columns of the model, and the rows to average over."""
-    check_is_fitted(model)
-    rows = check_inputs(model, X)
-    n_outputs = cast("PBPRegressor", model).n_outputs_
-    if not 0 <= output < n_outputs:
-        raise ValueError(f"output == {output}, but the model has {n_outputs}; count from 0.")
-    return rows, parts.rows_to_average(rows, at_most)
 
 
 def _grid(column: FloatArray, n: int) -> FloatArray:

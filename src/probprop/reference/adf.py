@@ -59,7 +59,7 @@ def forward(
 ) -> Forward:
     """Propagate moments through the network, [PBP15] Eqs. (13) to (17).
 
-    m_w and v_w have (n_out, n_in + 1) weights per layer; x, (..., D), are standardised features of
+    m_w and v_w have (n_out, n_in + 1) weights per layer; x, (..., D), are standardized features of
     the same dtype, and `x_var` their variances, None if they are known exactly.
     """
     m_z, v_z = with_bias_unit(x, np.zeros_like(x) if x_var is None else x_var)
@@ -107,7 +107,7 @@ def backward(
         m, v, m_z, v_z = m_w[layer], v_w[layer], passed.m_z[layer], passed.v_z[layer]
         n = m.shape[1]
         # S(21) and S(22) with S(7) and S(8). Differs from S(21), S(22) as printed: the
-        # deltas are those of the unit the weight leads to (i there), not j.
+        # deltas belong to the unit the weight leads to (i there), not j.
         dlogZ_dm_w.append(np.outer(d_m_a, m_z) / math.sqrt(n) + 2.0 * np.outer(d_v_a, v_z) * m / n)
         dlogZ_dv_w.append(np.outer(d_v_a, m_z * m_z + v_z) / n)
         if layer > 0:
@@ -129,7 +129,7 @@ def gradients(
 ) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
     """Give log Z of one point and its gradient by the means and variances of the weights.
 
-    The parameters are those of `absorb`.
+    Parameters as in `absorb`.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
@@ -232,14 +232,14 @@ def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Arra
 # [PBP15] absorbs the likelihood of every point again in every pass, so q becomes too narrow, and
 # the residuals of the first passes stay in the noise for ever. With a `Memory` q is tempered
 # before the points are absorbed, q <- q^(1 - share) prior^share, and never holds more evidence
-# than that of `capacity` points: a form of stochastic expectation propagation.
+# than `capacity` points have: a form of stochastic expectation propagation.
 
 
 def temper(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
     """Return q with the evidence given back that `n_points` points will replace.
 
     The prior of a weight is its own approximate factor N(0, 1/v_hat_nat), so that a q without
-    any evidence stays as it is; that of the noise is its Gamma. The Gamma of the prior
+    any evidence stays as it is; the noise has its Gamma. The Gamma of the prior
     precision holds no likelihood and stays.
     """
     share = memory.share(n_points)
@@ -322,7 +322,7 @@ def watched(
     """Return what a network of the noise sees of a point before it is absorbed, (3 K,).
 
     These are the residuals, the variances of the outputs and the levels of the noise: targets of
-    the likelihood `SCALE`, in the units in which the weight is 1. Parameters are those of `absorb`.
+    the likelihood `SCALE`, in the units in which the weight is 1. Parameters as in `absorb`.
     """
     passed = forward(posterior.m_w, posterior.v_w, *_as_dtype(posterior.dtype, x, x_var))
     point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)

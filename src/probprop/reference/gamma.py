@@ -1,7 +1,7 @@
 """The Gamma update [PBP15] Eqs. (9) and (10), for the noise and the prior precision.
 
 The factor is N(y | m, v + 1/gamma) with gamma ~ Gam(alpha, beta); d2 = (y - m)^2.
-The closed form approximates the normaliser Z as [PBP15] Eqs. (11) and (12) do; the
+The closed form approximates the normalizer Z as [PBP15] Eqs. (11) and (12) do; the
 quadrature integrates exactly, for the cases in which the closed form is not a Gamma.
 """
 
@@ -211,5 +211,5 @@ def _panel_nodes(points: list[float]) -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes and weights on every panel between consecutive points."""
     ends = np.asarray(points)
     half = 0.5 * np.diff(ends)[:, None]
-    centre = 0.5 * (ends[1:] + ends[:-1])[:, None]
-    return (centre + half * _NODES).ravel(), (half * _NODE_WEIGHTS).ravel()
+    center = 0.5 * (ends[1:] + ends[:-1])[:, None]
+    return (center + half * _NODES).ravel(), (half * _NODE_WEIGHTS).ravel()

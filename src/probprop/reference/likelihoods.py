@@ -318,7 +318,7 @@ def _nodes(m: FloatArray, s: FloatArray, c: int) -> tuple[FloatArray, FloatArray
         top = top + slope * scale**2
     # q, with f/f(top) = exp(-q^2/2), is convex: Newton's iteration from far left stays left.
     far = math.sqrt(2.0 * _DROP)
-    left = top - far * scale  # q is at least that of the Gaussian with this scale
+    left = top - far * scale  # q is at least the Gaussian's q with this scale
     for _ in range(_MAX_STEPS):
         log_f, slope, scale = _evaluate(left, m, s, c)
         q = np.sqrt(2.0 * (log_f_top - log_f))

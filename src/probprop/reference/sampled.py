@@ -11,16 +11,16 @@ import numpy as np
 from probprop._types import Array, FloatArray
 
 Weights = tuple[FloatArray, ...]
-"""Those of each layer, (n_out, n_in + 1), bias in the last column."""
+"""One array per layer, (n_out, n_in + 1), bias in the last column."""
 
 
 def output(weights: Weights, X: FloatArray) -> FloatArray:
-    """Return f at every row of X, both standardised; shape (n,)."""
+    """Return f at every row of X, both standardized; shape (n,)."""
     return _forward(weights, X)[0]
 
 
 def output_and_gradient(weights: Weights, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return f, (n,), and its derivatives by the features, (n, D), all standardised.
+    """Return f, (n,), and its derivatives by the features, (n, D), all standardized.
 
     Where an activation is 0 exactly, its unit counts as off.
     """

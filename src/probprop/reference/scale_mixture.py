@@ -98,7 +98,7 @@ def _in_range(d: float, v: float, mu: float, var: float) -> bool:
 
 
 class _Point(NamedTuple):
-    """The integrand at u; slope and curvature are those of its logarithm, by u."""
+    """The integrand at u; slope and curvature are derivatives of its logarithm by u."""
 
     u: float
     e_g: float

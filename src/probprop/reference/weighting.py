@@ -76,13 +76,13 @@ def weighted_evidence(
 
     The point is as `rescaled` gives it with the same weight. `power` is for a likelihood whose
     weight does not divide the noise; it multiplies the weight. If the product is above 1, the
-    derivatives are those of the shares together. The derivatives by the tail, (K,), and by the
-    level are those of the point with weight 1.
+    derivatives are for the shares together. The derivatives by the tail, (K,), and by the
+    level are for the point with weight 1.
 
     >>> from probprop.reference.likelihoods import GAUSSIAN
     >>> point = rescaled(GAUSSIAN, np.zeros(1), np.array([0.5]), 1.0, weight=4.0)
     >>> evidence = weighted_evidence(GAUSSIAN, point, np.array([2.0]), weight=4.0)
-    >>> round(evidence.log_Z, 6), evidence.dlogZ_dm  # those of a variance of 0.5 + 2/4
+    >>> round(evidence.log_Z, 6), evidence.dlogZ_dm  # for a variance of 0.5 + 2/4
     (-1.418939, array([1.]))
     """
     evidence = likelihood.log_Z(*point, noise_variance, tail)
@@ -103,7 +103,7 @@ def _to_the_power(
     p: float,
     first: Evidence,
 ) -> Evidence:
-    """Take the evidence of a point to the power p; `first` is that of p = 1."""
+    """Take the evidence of a point to the power p; `first` has p = 1."""
     share = _share(first, point.v, p)
     log_Z, d_m, d_v = first[:3]
     if share == p or not math.isfinite(log_Z):

@@ -26,8 +26,9 @@ from probprop.metrics.importance import (
 )
 from probprop.plot.parts import rows_to_average
 from probprop.report.document import Picture, Section, axis_label, picture
-from probprop.table.columns import Kind, booleans, numbers, texts
-from probprop.table.encoding import Encoder
+from probprop.table.columns import Kind, booleans, numbers
+from probprop.table.encoding import ColumnEncoder, TableEncoder
+from probprop.table.model import TableModel
 
 # ---- The columns of a table as a reader knows them, and where each is among a network's numbers
 
@@ -43,13 +44,13 @@ class Column:
 
     name: str
     place: tuple[int, ...]  # columns of X: one, or one per category or part of a date
-    encoder: Encoder  # of this column alone
+    encoder: ColumnEncoder
     cells: pd.Series  # present cells as values of its kind, in the order of X
 
     @property
     def kind(self) -> Kind:
         """What it holds: ``"number"``, ``"boolean"``, ``"date"`` or ``"text"``."""
-        return self.encoder.kinds[self.name]
+        return self.encoder.kind
 
     @property
     def is_curve(self) -> bool:
@@ -72,7 +73,7 @@ class Column:
 
     def encode(self, values: Sequence[Any]) -> FloatArray:
         """Return cells (numbers, true and false, dates or texts) as in X, (n, len(place))."""
-        return self.encoder.encode(pd.DataFrame({self.name: list(values)}), unknown_is_missing=True)
+        return self.encoder.encode(pd.Series(list(values)))
 
     def marks(self) -> list[Any]:
         """The values that have a mark each: all, but at most 12 categories, the most frequent."""
@@ -113,81 +114,37 @@ class Rows:
         return {column.name: column.place for column in self.columns if len(column.cells)}
 
 
-def rows_of(
-    X: Array,
-    names: Sequence[str],
-    row_numbers: Sequence[int] | None = None,
-    table: pd.DataFrame | None = None,
-    encoder: Encoder | None = None,
-) -> Rows:
-    """Put together what is known of some rows: X, (n, n_features), and the names of its columns.
-
-    With `table`, (n, n_columns), and the encoder that made X of it, the columns are the table's;
-    otherwise X is the table. `row_numbers` None counts from 1.
-    """
-    numbers = np.arange(1, len(X) + 1) if row_numbers is None else np.asarray(row_numbers)
-    if (table is None) != (encoder is None):
-        raise ValueError("table and encoder belong together: give both, or neither.")
-    if table is None or encoder is None:
-        table = pd.DataFrame(np.asarray(X, float), columns=pd.Index(unique(names)))
-        return Rows(X, table, columns_of_array(X, list(table.columns)), numbers)
-    if len(table) != len(X) or len(encoder.names) != X.shape[1]:
-        raise ValueError(
-            f"table must have the {len(X)} rows of X, and the encoder its {X.shape[1]} columns. "
-            f"Got {len(table)} rows and {len(encoder.names)} columns instead."
-        )
-    return Rows(X, table, columns_of_table(encoder, table), numbers)
+def rows_of(model: TableModel, frame: pd.DataFrame, X: Array) -> Rows:
+    """Put together what is known of the rows of a frame, whose index counts them from 0."""
+    cells = model.cells(frame)
+    return Rows(X, cells, columns_of_table(model.encoder, cells), np.asarray(frame.index) + 1)
 
 
-def unique(names: Sequence[str]) -> list[str]:
-    """Return names of which no two are the same, such as "a", "b" and "a (2)"."""
-    seen: dict[str, int] = {}
-    made = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return made
-
-
-def columns_of_array(X: Array, names: Sequence[str]) -> list[Column]:
-    """Return the columns of numbers X, (n, n_features), with NaN for missing entries."""
-    columns = enumerate(zip(names, np.asarray(X, float).T, strict=True))
-    return [
-        Column(name, (i,), Encoder({name: "number"}, {}), pd.Series(column[~np.isnan(column)]))
-        for i, (name, column) in columns
-    ]
-
-
-def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
+def columns_of_table(encoder: TableEncoder, table: pd.DataFrame) -> list[Column]:
     """Return the columns of a table, (n, n_columns), that an encoder turns into X, in their order.
 
     Missing cells are NA. A category that the encoder does not know counts as a missing cell.
     """
-    places, made = encoder.places, []
-    for name in (str(name) for name in table.columns if name in encoder.kinds):
-        alone = Encoder(
-            {name: encoder.kinds[name]},
-            {k: v for k, v in encoder.categories.items() if k == name},
-            {k: v for k, v in encoder.parts.items() if k == name},
-            {k: v for k, v in encoder.orders.items() if k == name},
-        )
-        cells = _values(alone, name, table[name].dropna())
-        made.append(Column(name, tuple(places[name]), alone, cells))
-    return made
+    places = encoder.places
+    return [
+        Column(each.name, tuple(places[each.name]), each, _values(each, table[each.name]))
+        for each in encoder.used
+    ]
 
 
-def _values(encoder: Encoder, name: str, there: pd.Series) -> pd.Series:
+def _values(encoder: ColumnEncoder, column: pd.Series) -> pd.Series:
     """Return cells that are there as values of their kind."""
-    match encoder.kinds[name]:
+    there = column.dropna()
+    match encoder.kind:
         case "number":
-            return pd.Series(numbers(name, there))
+            return pd.Series(numbers(encoder.name, there))
         case "boolean":
-            return pd.Series(booleans(name, there)).astype(bool)
+            return pd.Series(booleans(encoder.name, there)).astype(bool)
         case "date":
-            return pd.Series(encoder.dates_of(name, there))
+            return pd.Series(encoder.dates(there))
         case _:
-            cells = pd.Series(texts(there), dtype=object)
-            return cells[cells.isin(encoder.categories[name])].reset_index(drop=True)
+            level = encoder.level_of(column)
+            return pd.Series(np.array(encoder.levels, object)[level[level >= 0]])
 
 
 # ---- One panel for each column
@@ -252,34 +209,27 @@ def _drawn(
     limits: tuple[float, float],
     of_classes: bool,
 ) -> Picture:
-    column = panel.column
-    label = axis_label(column.name)
+    column, at = panel.column, panel.at
     legend = {k: axis_label(words) for k, words in outputs.items()}
-    horizontal = column.kind in ("text", "boolean")
+    places: Any = column.cells.to_numpy()
+    if column.kind in ("text", "boolean"):
+        at, places = [_category(column, value) for value in at], ()
 
     def draw(ax: Axes) -> None:
-        options: dict[str, Any] = {"outputs": legend, "name": label, "target": target, "ax": ax}
-        if horizontal:
-            names = [_category(column, value) for value in panel.at]
-            plot.dependence_marks(names, panel.found, **options)
-        else:
-            options |= {"rows": column.cells.to_numpy(), "marks": not column.is_curve}
-            plot.dependence_curve(panel.at, panel.found, **options)
+        options: dict[str, Any] = {"name": axis_label(column.name), "target": target, "ax": ax}
+        options |= {"rows": places, "marks": not column.is_curve}
+        plot.dependence(at, panel.found, outputs=legend, **options)
         cast(Legend, ax.get_legend()).remove()
         if len(outputs) > 1:  # the text says what one line and its band are
             style: dict[str, Any] = {"ncols": 3, "fontsize": 9, "frameon": False}
             handles, labels = ax.get_legend_handles_labels()
             cast(Figure, ax.figure).legend(handles, labels, loc="outside upper center", **style)
-        axis = ax.xaxis if horizontal else ax.yaxis
-        (ax.set_xlim if horizontal else ax.set_ylim)(*limits)
-        if horizontal:
-            ax.set_ylim(len(panel.at) - 0.5, -0.5)
+        ax.set_ylim(*limits)
         if of_classes:
-            axis.set_major_formatter(PercentFormatter(1.0))
-        axis.set_major_locator(MaxNLocator(3 if horizontal else 6))
+            ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.margins(x=0.0 if column.is_curve else 0.08)
         if column.kind == "number":
-            ax.margins(x=0.0 if column.is_curve else 0.08)
-            whole = all(float(value).is_integer() for value in panel.at)
+            whole = all(float(value).is_integer() for value in at)
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
         elif column.kind == "date":
             locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
@@ -312,33 +262,23 @@ def _words(
     """Say what the panels show, and what was left out."""
     n_averaged, n_columns = len(rows_to_average(rows.X, _AVERAGED)), len(rows.columns)
     what = "probability" if of_classes else "prediction"
-    band = "the band, or the bar, is two standard deviations of what the model does not know, "
-    band += "without the noise"
-    if of_classes:
-        band = "the band, or the bar, is where the probability goes if the network's output is two "
-        band += "standard deviations of what it does not know lower or higher"
     text = (
         "Each panel is a column of the table, the most important first. Line and marks are the "
         f"average {what} if that column alone is set to the value shown, in each of {n_averaged:,} "
-        "rows, and all other columns are left as they are"
+        "rows, and all other columns are left as they are. "
     )
-    text += f"; {band}. " if len(outputs) == 1 else ". "
-    kinds = {panel.column.kind for panel in panels}
-    if kinds & {"text", "boolean"}:
-        text += "Categories have a mark each, with the number of their rows. "
-    if "date" in kinds:
-        text += "Of a date, year, month, day and time of day move together; each point averages "
-        text += "over the days around it. "
-    if kinds & {"number", "date"}:
-        text += "Ticks at the bottom are rows. "
-    if len(panels) > 1:
-        text += "All panels have the same scale. "
+    if len(outputs) == 1:
+        of = " of the network's output" if of_classes else ""
+        text += f"Band and bars are ±2 epistemic standard deviations{of}, without the noise. "
+    elif of_classes:
+        text += f"The lines are the classes {', '.join(outputs.values())}. "
+    if any(panel.column.kind == "date" for panel in panels):
+        text += "Year, month, day and time of day of a date move together. "
+    text += "Categories have the number of their rows, and ticks at the bottom are rows. "
     marked = [panel for panel in panels if not panel.column.is_curve]
     if hidden := [p.column for p in marked if len(p.column.values) > len(p.at)]:
         each = ", ".join(f"{c.name} ({len(c.values):,})" for c in hidden)
-        text += f"Of columns with many categories the most frequent are shown: {each}. "
-    if of_classes and len(outputs) > 1:
-        text += f"The lines are the classes {', '.join(outputs.values())}. "
+        text += f"If a column has many categories, the most frequent are shown: {each}. "
     if n_columns > len(panels):
         text += f"The {len(panels)} most important of {n_columns:,} columns are shown. "
     return text + "It shows what the network learned, not what causes what."

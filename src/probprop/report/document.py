@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from itertools import count, groupby
+from itertools import groupby
 from typing import Any
-from xml.sax.saxutils import escape
 
 import numpy as np
 
 try:
     import jinja2
     import matplotlib
-    from markupsafe import Markup
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.collections import Collection
@@ -35,8 +33,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from probprop._atomic import replacing
-from probprop.plot.parts import counted_in, label_of, plain_numbers
-from probprop.report.svg import declarations, inline
+from probprop.plot.parts import label_of, plain_numbers
 from probprop.web import source_hash
 
 Table = tuple[list[str], list[list[str]]]
@@ -47,7 +44,7 @@ Picture = tuple[bytes, str]
 
 _SIZE = (4.0, 3.2)  # inches, of every picture: its text is as large as the page's
 _DPI = 200  # of rasterised layers; sharp in print at half a page's width
-_VECTOR_LIMIT = 1_000  # marks; above, a layer is smaller and faster to show as pixels
+_VECTOR_LIMIT = 500  # marks; above, a layer is smaller and faster to show as pixels
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
 _VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
 _NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?|–)?")  # a number may be missing
@@ -125,8 +122,7 @@ class Live:
 def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
     """Turn a drawing into an SVG file for a `Section`; the drawing itself is left as it was.
 
-    In the page it has the page's font, and on a dark page light lines on a dark ground. Layers of
-    more than a thousand marks go in as pixels.
+    It has no background, and a dark page inverts it. Layers of more than 500 marks go in as pixels.
 
     Parameters
     ----------
@@ -155,14 +151,9 @@ def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
     no_metadata = dict.fromkeys(["Creator", "Date", "Format", "Type"])
     with matplotlib.rc_context(settings), _rasterized(whole), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
-        whole.savefig(file, format="svg", dpi=_DPI, metadata=no_metadata)
+        whole.savefig(file, format="svg", dpi=_DPI, metadata=no_metadata, transparent=True)
     svg = _NOT_XML.sub(b"", file.getvalue())
-    svg = svg[svg.index(b"<svg") :]  # without the XML prologue, which names a web address
-    if description:
-        start = svg.index(b">") + 1
-        words = _NOT_XML.sub(b"", escape(description).encode("utf-8", "replace"))
-        svg = svg[:start] + b"<desc>" + words + b"</desc>" + svg[start:]
-    return svg, alt
+    return svg[svg.index(b"<svg") :], f"{alt}. {description}" if description else alt
 
 
 @contextmanager
@@ -195,10 +186,6 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
         locator.set_params(nbins=5)  # labels such as 300,000 would touch
     plain_numbers(*whole.axes)
-    for axis in (axis for each in whole.axes for axis in (each.xaxis, each.yaxis)):
-        if unit := counted_in(axis):  # a word that belongs to what is counted
-            axis.set_label_text(f"{axis.get_label_text()} [{unit}]")
-            axis.get_offset_text().set_visible(False)
     return figure(ax, alt, description)
 
 
@@ -221,30 +208,20 @@ def render(
     live : Live, default=None
         A part with a script, the only one that the document runs; None: it runs none.
     """
-    placed, colours, keys = [], set[str](), (f"p{i}" for i in count(1))
-    for section, place in zip(sections, _placement(sections), strict=True):
-        drawn = [_element(image, alt, next(keys)) for image, alt in section.figures]
-        colours = colours.union(*(used for _, used in drawn))
-        placed.append((section, place, [markup for markup, _ in drawn]))
     allowed = "" if live is None else f"script-src 'wasm-unsafe-eval' {source_hash(live.script)}; "
     return _template().render(
         title=title,
-        placed=placed,
+        placed=zip(sections, _placement(sections), strict=True),
         footer=footer,
-        light=declarations(colours, dark=False),
-        dark=declarations(colours, dark=True),
         live=live,
         script_policy=allowed,
     )
 
 
-def _element(image: bytes, alt: str, key: str) -> tuple[Markup, frozenset[str]]:
-    """Return a picture as an element of the page, and the colours that it has variables of."""
-    if image.startswith(b"\x89PNG"):
-        uri = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-        return Markup('<img src="{}" alt="{}">').format(uri, alt), frozenset()
-    drawn = inline(image, alt, key)
-    return Markup(drawn.markup), drawn.colours  # written anew: shapes and escaped text only
+def _address(image: bytes) -> str:
+    """Return a picture as the address of an image that the page itself holds."""
+    kind = "png" if image.startswith(b"\x89PNG") else "svg+xml"
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
 
 
 def _placement(sections: Sequence[Section]) -> list[str]:
@@ -266,6 +243,7 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["address"] = _address
     environment.filters["unparted"] = lambda text: re.sub(
         r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text
     )

@@ -15,18 +15,22 @@ from sklearn.base import is_classifier
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import normal_draws
+from probprop.distributions.recalibrated import PRIOR, SCORES
 from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.missing import N_NODES, Joint, nodes_of
 from probprop.estimators.kind import (
     classes_of,
+    column_moments,
     first_network,
     members,
     transformation_of,
 )
 from probprop.inference.posterior import Posterior, flat
+from probprop.inference.prediction import refuse_output_layer
 from probprop.inference.standardize import LARGEST, Standardizer, fit_standardizer
 from probprop.report.document import Live
-from probprop.table.model import TableModel, UnknownCategoryWarning, takes_gaps
+from probprop.table.encoding import UnknownCategoryWarning
+from probprop.table.model import TableModel, takes_gaps
 from probprop.web import bundle, compressed, packed_kernel, text_of
 
 MOST_NUMBERS = 6_000_000  # means and variances of weights that a page may hold: 20 MB of text
@@ -69,10 +73,10 @@ def live_page(
         The rows that the model was fitted on, of which the page has summaries; None: it has
         summaries of `rows`, or only what the model itself holds.
     """
-    summarised = train if train is not None else rows
+    summarized = train if train is not None else rows
     given = None
-    if summarised is not None:
-        given = encoded_rows(model, summarised.iloc[places_of(len(summarised), MOST_SUMMARISED)])
+    if summarized is not None:
+        given = encoded_rows(model, summarized.iloc[places_of(len(summarized), MOST_SUMMARISED)])
     range_of = "model" if rows is None else "rows"  # whose range the sliders show
     if train is not None or hasattr(model.estimator, "bounds_"):
         range_of = "training"
@@ -135,8 +139,8 @@ def exported(model: TableModel) -> Tree:
     """Return what `probprop/web/whatif/model.js` predicts from, as `packed` takes it."""
     estimator: Any = model.estimator
     classes = classes_of(estimator)
-    networks = members(estimator) or [estimator]
-    x_mean, x_scale = moments_of_columns(model)
+    networks, groups = members(estimator) or [estimator], getattr(estimator, "groups_", [])
+    x_mean, x_scale = column_moments(model.estimator)
     several = classes is not None and len(classes) > 2
     return {
         "targets": model.targets,
@@ -147,8 +151,12 @@ def exported(model: TableModel) -> Tree:
         "x_scale": x_scale,
         "largest": LARGEST[first_network(estimator).posterior_.dtype],
         "bounds": getattr(estimator, "bounds_", None),
-        "encoding": getattr(estimator, "encoding_", None),
-        "members": [_network(network) for network in networks],
+        "encodings": [group.encoding for group in groups] or [None],
+        "members": [
+            _network(network) | {"encoding": i * len(groups) // len(networks)}
+            for i, network in enumerate(networks)
+        ],
+        "weights": getattr(estimator, "weights_", None),
         "calibration": _calibration(getattr(estimator, "calibration_", None)),
         "joint": _joint(getattr(estimator, "joint_", None)),
         "draws": normal_draws(len(cast(Array, classes))) if several else None,
@@ -159,15 +167,6 @@ def n_numbers(model: TableModel) -> int:
     """Count the weights of all networks, twice: their means and their variances."""
     estimator: Any = model.estimator
     return sum(2 * m.size for n in members(estimator) or [estimator] for m in n.posterior_.m_w)
-
-
-def moments_of_columns(model: TableModel) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation of every encoded column, as the model learned them."""
-    estimator: Any = model.estimator
-    if (encoding := getattr(estimator, "encoding_", None)) is not None:
-        return encoding.mean, encoding.scale
-    standardizer: Standardizer = first_network(estimator).standardizer_
-    return standardizer.x_mean, standardizer.x_scale
 
 
 def _joint(joint: Joint | None) -> Tree | None:
@@ -183,6 +182,7 @@ def _joint(joint: Joint | None) -> Tree | None:
 
 def _network(network: Any) -> Tree:
     posterior: Posterior = network.posterior_
+    refuse_output_layer(posterior, "the what-if page")
     standardizer: Standardizer = network.standardizer_
     tree = _layers(posterior, standardizer)
     if is_classifier(network):
@@ -218,7 +218,11 @@ def _calibration(calibration: Calibration | ClassCalibration | None) -> Tree | N
     if (own := calibration.noise) is not None:
         noise = _layers(own.posterior, own.standardizer)
         noise |= {"encoding": own.encoding, "levels": own.levels}
-    known = {"factor": calibration.factor, "range": calibration.range, "noise": noise}
+    known: Tree = {"factor": calibration.factor, "range": calibration.range, "noise": noise}
+    shape = calibration.recalibration
+    if shape is not None:
+        known["recalibration"] = {k.name: getattr(shape, k.name) for k in fields(shape)}
+        known["recalibration"] |= {"edges": shape.edges, "z": SCORES, "prior": PRIOR}
     return known | {"transformation": calibration.transformation}
 
 
@@ -254,7 +258,7 @@ def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
     every encoded column, and the range of the training rows if the model is cross-validated.
     """
     describe = {"number": _number, "boolean": _boolean, "date": _date, "text": _text}
-    mean, scale = moments_of_columns(model)
+    mean, scale = column_moments(model.estimator)
     box = getattr(model.estimator, "bounds_", None)
     places, columns = model.encoder.places, []
     for name, kind in model.kinds.items():
@@ -310,7 +314,7 @@ def _boolean(column: _Column) -> Tree:
 
 
 def _text(column: _Column) -> Tree:
-    categories = column.model.categories[column.name]
+    categories = list(column.model.encoder[column.name].levels)
     if column.rows is None:
         return {"categories": categories, "typical": categories[int(np.argmax(column.mean))]}
     counts = (column.x == 1.0).sum(axis=0)
@@ -319,12 +323,14 @@ def _text(column: _Column) -> Tree:
 
 
 def _date(column: _Column) -> Tree:
-    parts = list(column.model.encoder.parts[column.name])
-    timed = "seconds" in parts
+    parts = list(column.model.encoder[column.name].parts)
+    timed = "hour" in parts
     known: Tree = {"parts": parts, "timed": timed}
     if column.rows is None:
-        means = dict(zip(parts, column.mean.tolist(), strict=True))
-        return known | {"typical": _typical_date(means)}
+        year, share = divmod(float(column.mean[0]), 1.0)
+        first = np.datetime64(f"{int(year):04d}-01-01T00:00", "s")
+        seconds = np.timedelta64(int(share * 365.0 * 86_400.0), "s")
+        return known | {"typical": _iso(first + seconds, timed)}
     when = _dates_of(column.model, column.name, column.rows.frame)
     there = np.sort(when[~np.isnat(when)])
     if not len(there):
@@ -333,15 +339,6 @@ def _date(column: _Column) -> Tree:
     low, typical, high = (_iso(there[i], timed) for i in (0, len(there) // 2, -1))
     counts = np.histogram(days, N_BINS, (0.0, float(days[-1]) or 1.0))[0]
     return known | {"low": low, "high": high, "typical": typical, "counts": counts}
-
-
-def _typical_date(parts: dict[str, float]) -> str:
-    """Return the date that mean parts are nearest to; the year 2000 where they have no year."""
-    first = np.datetime64(f"{round(parts.get('year', 2000.0)):04d}-01-01")
-    day = parts.get("day_of_year", 30.4 * (parts.get("month", 6.5) - 0.5))
-    when = first + np.timedelta64(max(0, round(day) - 1), "D")
-    seconds = np.timedelta64(int(parts.get("seconds", 0.0)), "s")
-    return _iso(when.astype("datetime64[s]") + seconds, "seconds" in parts)
 
 
 def _iso(when: Any, timed: bool) -> str:
@@ -353,7 +350,7 @@ def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
     column = frame[name]
     there = column.notna().to_numpy()
     when = np.full(len(column), np.datetime64("NaT"), "datetime64[us]")
-    when[there] = model.encoder.dates_of(name, column[there]).to_numpy()
+    when[there] = model.encoder[name].dates(column[there]).to_numpy()
     return when
 
 
@@ -383,11 +380,11 @@ def _cells(model: TableModel, name: str, rows: Encoded, at: list[int]) -> list[A
         case "boolean":
             return [None if np.isnan(v) else bool(v) for v in x[:, 0].tolist()]
         case "text":
-            known = model.categories[name]
+            known = model.encoder[name].levels
             return [known[int(np.argmax(row))] if (row == 1.0).any() else None for row in x]
         case _:
             when = _dates_of(model, name, rows.frame)
-            timed = "seconds" in model.encoder.parts[name]
+            timed = "hour" in model.encoder[name].parts
             return [None if np.isnat(v) else _iso(v, timed) for v in when]
 
 

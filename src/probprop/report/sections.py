@@ -6,34 +6,27 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike
 from scipy.stats import binom, norm
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
-from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.cv.calibration import Calibration, ClassCalibration, Squares
-from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.policy import Candidate
-from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.cv.search import RACE_WAS_OVER, CandidateCurve, CVChoice
-from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.cv.calibration import Calibration, ClassCalibration
+from probprop.estimators.cv.search import Trial
 from probprop.estimators.kind import first_network, is_cross_validated, members, transformation_of
-from probprop.estimators.regressor import PBPRegressor
 from probprop.facts import (
     OUT_OF_FOLD,
     HeldOut,
+    calibration_in_words,
     cell,
-    epochs_in_words,
+    choice_in_words,
     gain_in_words,
     model_facts,
     number,
@@ -42,19 +35,15 @@ from probprop.facts import (
 )
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure
-from probprop.metrics.classes import class_baseline, class_summary, rarer_class
-from probprop.metrics.regression import (
-    Scores,
-    baseline_summary,
-    scores,
-    without_density_in_words,
-)
-from probprop.metrics.verdict import Verdict, class_verdict, verdict
+from probprop.judged import LABELS, Judged, judge_classes, judge_values, show
+from probprop.metrics.classes import rarer_class
+from probprop.metrics.regression import pointwise, without_density_in_words
+from probprop.metrics.verdict import ClassVerdict, Verdict
 from probprop.plot.model import candidate_in_words
-from probprop.report.dependence import Rows, depending, rows_of
+from probprop.report.dependence import Depends, Rows, depending, rows_of
 from probprop.report.document import Section, Table, axis_label, picture
-from probprop.table.encoding import Encoder
-from probprop.table.names import in_words, target_names
+from probprop.table.model import TableModel
+from probprop.table.names import in_words
 
 _KIND = {OUT_OF_FOLD: "out-of-fold ", True: "held-out ", False: "training ", None: ""}  # rows
 _SEEN = {
@@ -65,49 +54,21 @@ _SEEN = {
 }
 
 
-def regression_sections(
-    model: PBPRegressor | PBPRegressorCV | PBPEnsemble,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    feature_names: Sequence[str],
-    target: str | Sequence[str],
-    held_out: HeldOut,
-    row_numbers: Sequence[int] | None = None,
-    table: pd.DataFrame | None = None,
-    encoder: Encoder | None = None,
-    sample_weight: ArrayLike | None = None,
-    baseline: Sequence[tuple[float, float]] = (),
+def table_model_sections(
+    model: TableModel, frame: pd.DataFrame, *, held_out: HeldOut
 ) -> list[Section]:
-    """Judge a fitted regressor on rows with known targets.
+    """Evaluate a model of a table on rows with known targets.
 
     Parameters
     ----------
-    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
-        Fitted.
-    X : array-like of shape (n, n_features)
-        The numbers the model takes, after any encoding.
-    y : array-like of shape (n,), or (n, K) for several targets
-        What was observed, in target units.
-    feature_names : sequence of str
-        One per column of X.
-    target : str or sequence of str
-        Name of the target, or of each of several.
+    model : TableModel
+        What `probprop.table.fit_table_model` returns.
+    frame : DataFrame of shape (n, n_columns)
+        Rows with their targets, whose index counts them from 0.
     held_out : bool, "out of fold" or None
         Whether the model was fitted without these rows; None if that is not known. If "out of
-        fold", X and y are the training samples ``model.oof_rows_``, in this order, of a
-        cross-validated estimator, and each is predicted by the networks that held it out.
-    row_numbers : sequence of int, default=None
-        What to call the rows; None counts them from 1.
-    table : DataFrame of shape (n, n_columns), default=None
-        The table of which X was made: its columns have panels and cells. None: X is the table.
-    encoder : Encoder, default=None
-        How X was made of `table`, such as ``encoder`` of a `TableModel`.
-    sample_weight : array-like of shape (n,), default=None
-        Weights of the rows, in the units of `fit`, whose noise they have; None is the mean weight.
-    baseline : sequence of (float, float), default=()
-        Mean and standard deviation of each target over the training rows, such as ``baseline`` of
-        a `TableModel`. If it is empty, mean and standard deviation of y are used.
+        fold", they are the training rows ``oof_rows_``, in this order, of a cross-validated
+        estimator, and each is predicted by the networks that held it out.
 
     Returns
     -------
@@ -119,116 +80,68 @@ def regression_sections(
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from probprop import PBPRegressor
-    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = PBPRegressor(n_epochs=5, random_state=0).fit(X[:400], y[:400])
-    >>> sections = regression_sections(
-    ...     model, X[400:], y[400:], feature_names=X.columns, target="progression", held_out=True
-    ... )
+    >>> from probprop.table import fit_table_model
+    >>> frame = load_diabetes(as_frame=True).frame
+    >>> fast = PBPRegressor(n_epochs=5, random_state=0)
+    >>> model = fit_table_model(frame[:400], "target", estimator=fast)
+    >>> sections = table_model_sections(model, frame[400:], held_out=True)
     >>> sections[0].title
     'How good the predictions are'
     """
-    check_is_fitted(model)
-    targets = target_names(target)
-    n_outputs = cast(PBPRegressor, model).n_outputs_
-    if len(targets) != n_outputs:
-        raise ValueError(
-            f"target must name each target of the model, {n_outputs} in number. Got {targets}."
-        )
-    encoded, names = _check_rows(X, y, feature_names, len(targets))
-    rows = rows_of(encoded, names, row_numbers, table, encoder)
-    observed = np.asarray(y, np.float64).reshape(len(encoded), -1).T  # a row per target
-    with warnings.catch_warnings():  # the names of the columns are given apart from X
+    estimator: Any = model.estimator
+    X, y = model.split(frame)
+    rows = rows_of(model, frame, X)
+    weights = model.weights_to_judge(frame)
+    options: Any = {} if weights is None else {"sample_weight": weights}
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         if held_out == OUT_OF_FOLD:
-            predictive: TargetDistribution = cast(Any, model).oof_predictive_
+            predictive = estimator.oof_predictive_
         else:
-            predictive = cast(Any, model).predict_distribution(encoded, sample_weight=sample_weight)
-        depends = depending(model, rows, np.asarray(y), targets, held_out)
-    pairs = baseline or marginal(measure(observed.T))
-    judged = [
-        _Judged(column, one, scores(column, one), baseline_summary(column, *pair))
-        for column, one, pair in zip(observed, predictive.targets(), pairs, strict=True)
-    ]
-    which = "the training targets" if len(baseline) else "these targets"
-    made = []
-    for name, one, columns in zip(targets, judged, depends, strict=True):
-        own = [
-            _quality(one, name, rows.numbers, held_out, is_cross_validated(model), which),
-            *_pictures(one.y, one.predictive, name),
-            _worst_section(one.y, one.predictive, rows, columns.names),
+            predictive = estimator.predict_distribution(X, **options)
+        depends = depending(estimator, rows, y, model.targets, held_out)
+    if model.classes is not None:
+        index, [columns] = model.classes.searchsorted(y), depends
+        made = [
+            _quality_of_classes(index, predictive, model.classes, held_out),
+            *_pictures_of_classes(index, predictive.proba, model.classes),
+            _uncertain_section(index, predictive, model.classes, rows, columns.names),
             *columns.sections,
         ]
-        if len(targets) > 1:
+    else:
+        made = _sections_of_values(model, y, predictive, rows, depends, held_out)
+    found = model.encoder.columns_.astype(str)
+    table = Section("The columns", table=(list(found), found.to_numpy().tolist()))
+    return [*made, *_sections_of_model(estimator, model.encoded_names, model.targets), table]
+
+
+def _sections_of_values(
+    model: TableModel,
+    y: Array,
+    predictive: TargetDistribution,
+    rows: Rows,
+    depends: Sequence[Depends],
+    held_out: HeldOut,
+) -> list[Section]:
+    """Return the sections of each target."""
+    observed = np.asarray(y, np.float64).reshape(len(rows.X), -1).T  # a row per target
+    pairs = model.baseline or marginal(measure(observed.T))
+    which = "the training targets" if model.baseline else "these targets"
+    calibrated, several = is_cross_validated(model.estimator), len(model.targets) > 1
+    made: list[Section] = []
+    each = zip(model.targets, observed, predictive.targets(), pairs, depends, strict=True)
+    for name, column, one, pair, columns in each:
+        judged = judge_values(pointwise(column, one), pair, rows.numbers)
+        own = [
+            _quality(judged, len(column), name, held_out, calibrated, which),
+            *_pictures(column, one, name),
+            _worst_section(column, one, rows, columns.names),
+            *columns.sections,
+        ]
+        if several:
             own = [replace(s, title=f"{name}: {s.title[0].lower()}{s.title[1:]}") for s in own]
         made += own
-    found = [values for one in judged for values in (one.scores.values, one.baseline)]
-    more = Section("More measures", table=_score_rows(found, targets, _MORE))
-    return [*made, *_sections_of_model(model, names, targets, [more])]
-
-
-def classification_sections(
-    model: PBPClassifier | PBPEnsemble | PBPClassifierCV,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    feature_names: Sequence[str],
-    target: str,
-    held_out: HeldOut,
-    row_numbers: Sequence[int] | None = None,
-    table: pd.DataFrame | None = None,
-    encoder: Encoder | None = None,
-) -> list[Section]:
-    """Judge a fitted classifier on rows whose classes are known.
-
-    Parameters
-    ----------
-    model : PBPClassifier, PBPEnsemble or PBPClassifierCV
-        Fitted on classes, not on several labels.
-    X : array-like of shape (n, n_features)
-        The numbers the model takes, after any encoding.
-    y : array-like of shape (n,)
-        Observed classes, all of them in ``model.classes_``.
-    feature_names, target, held_out, row_numbers, table, encoder
-        As for `regression_sections`, with one target.
-    """
-    check_is_fitted(model)
-    if model.multilabel_:
-        raise ValueError("The report is on classes. Got a model of several labels instead.")
-    encoded, names = _check_rows(X, y, feature_names)
-    rows = rows_of(encoded, names, row_numbers, table, encoder)
-    observed = np.asarray(y)
-    if not np.isin(observed, model.classes_).all():
-        raise ValueError("y must hold classes of the model only. Leave out the other rows.")
-    index = np.searchsorted(model.classes_, observed)
-    with warnings.catch_warnings():  # the names of the columns are given apart from X
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive: ClassMixture = (
-            cast(Any, model).oof_predictive_
-            if held_out == OUT_OF_FOLD
-            else cast(Any, model).predict_distribution(encoded)
-        )
-    [columns] = depending(model, rows, observed, [target], held_out)
-    return [
-        _quality_of_classes(index, predictive, model.classes_, held_out),
-        *_pictures_of_classes(index, predictive.proba, model.classes_),
-        _uncertain_section(index, predictive, model.classes_, rows, columns.names),
-        *columns.sections,
-        *_sections_of_model(model, names, [target]),
-    ]
-
-
-def _check_rows(
-    X: ArrayLike, y: ArrayLike, feature_names: Sequence[str], n_targets: int = 1
-) -> tuple[Array, list[str]]:
-    """Return X, (n, n_features), and the names of its columns; y is (n,), or (n, n_targets)."""
-    rows, shape, names = np.asarray(X), np.shape(y), [str(k) for k in feature_names]
-    expected = rows.shape[:1] + (() if n_targets == 1 else (n_targets,))
-    if rows.ndim != 2 or shape != expected or len(names) != rows.shape[1]:
-        raise ValueError(
-            "X must have one row per target and one column per feature name. Got X of shape "
-            f"{rows.shape}, y of shape {shape} and {len(names)} names instead."
-        )
-    return rows, names
+    return made
 
 
 def _drawn(title: str, text: str, draw: Callable[[Axes], object], alt: str) -> Section:
@@ -238,42 +151,13 @@ def _drawn(title: str, text: str, draw: Callable[[Axes], object], alt: str) -> S
 # ---- Scores
 
 
-class _Judged(NamedTuple):
-    """Observed and predicted values of one target, (n,), with their scores and the baseline's."""
-
-    y: FloatArray
-    predictive: TargetDistribution
-    scores: Scores
-    baseline: dict[str, float] | None
-
-
-def _share(value: float) -> str:
-    text = number(value) if abs(value) >= 1.0 else f"{value:.3f}"
-    return text.replace("-0.000", "0.000").replace("-", "−")
-
-
 _SCORE_HEADER = ["Measure", "Value", "How to read it"]
-_LEVELS = (50, 80, 90, 95)  # per cent
-_SCORES: dict[str, tuple[str, Callable[[float], str]]] = {  # name, and how a value is written
-    "rmse": ("RMSE", number),
-    "mae": ("MAE", number),
-    "r2": ("R²", _share),
-    "log_likelihood": ("Log-likelihood", number),
-    "crps": ("CRPS", number),
-    "sharpness": ("Sharpness", number),
-    "calibration_error": ("Calibration error", percent),
-    "accuracy": ("Accuracy", percent),
-    "log_loss": ("Log-loss", number),
-    "brier": ("Brier score", number),
-    "roc_auc": ("ROC-AUC", number),
-    "average_precision": ("Average precision", number),
-    **{f"coverage_{level}": (f"Inside {level} %", percent) for level in _LEVELS},
-}
+_LEVELS = (50, 80, 90, 95)  # percent
 _INSIDE = {
     level: f"Share of observed values inside their {level} % interval; {level} % is ideal."
     for level in _LEVELS
 }
-_FIRST = {
+_OF_VALUES = {
     "rmse": "Root mean squared error, in units of the target.",
     "mae": "Mean absolute error, in units of the target.",
     "r2": "Share of the variance of the observed values that is explained. 1 is ideal.",
@@ -281,12 +165,7 @@ _FIRST = {
     "errors and calibrated intervals. Compare it between models on the same rows.",
     "crps": "Error of the whole predicted distribution, in units of the target. Lower is better; "
     "without error bars it is the mean absolute error.",
-    "coverage_50": _INSIDE[50],
-    "coverage_95": _INSIDE[95],
-}
-_MORE = {
-    "coverage_80": _INSIDE[80],
-    "coverage_90": _INSIDE[90],
+    **{f"coverage_{level}": words for level, words in _INSIDE.items()},
     "calibration_error": "Mean distance between the expected and the observed share, over all "
     "levels. 0 % is ideal.",
     "sharpness": "Mean predicted standard deviation, in units of the target. Of two calibrated "
@@ -304,20 +183,15 @@ _OF_CLASSES = {
 }
 
 
-def _score_rows(
-    found: Sequence[dict[str, float] | None], targets: Sequence[str], measures: Mapping[str, str]
-) -> Table:
-    """Return header and rows: for each target the score and the baseline, in turn in `found`."""
-    measure, value, words = _SCORE_HEADER
-    columns = [value, "Baseline"]
-    if len(targets) > 1:
-        columns = [name for target in targets for name in (target, f"{target}: baseline")]
+def _score_rows(judged: Judged, measures: Mapping[str, str]) -> Table:
+    """Return header and rows of the scores and those of the baseline."""
     rows = []
     for key, text in measures.items():
-        name, write = _SCORES[key]
-        cells = ("–" if v is None or math.isnan(v[key]) else write(v[key]) for v in found)
-        rows.append([name, *cells, text])
-    return [measure, *columns, words], rows
+        pair = (math.nan if v is None else v[key] for v in (judged.scores, judged.baseline))
+        name = f"{LABELS[key][0].upper()}{LABELS[key][1:]}"
+        rows.append([name, *(show(key, v).replace("-", "−") for v in pair), text])
+    measure, value, words = _SCORE_HEADER
+    return [measure, value, "Baseline", words], rows
 
 
 def _n_rows(n: int, held_out: HeldOut) -> str:
@@ -325,32 +199,26 @@ def _n_rows(n: int, held_out: HeldOut) -> str:
 
 
 def _quality(
-    judged: _Judged,
-    target: str,
-    row_numbers: Array,
-    held_out: HeldOut,
-    calibrated: bool,
-    which: str,
+    judged: Judged, n: int, target: str, held_out: HeldOut, calibrated: bool, which: str
 ) -> Section:
     """The numbers that matter, in a few paragraphs and a small table."""
-    y, predictive, (values, without_density), baseline = judged
-    text = _coverage_sentence(values["coverage_95"], len(y), held_out) + "\n\n"
-    text += _verdict_sentences(verdict(y, predictive), calibrated) + "\n\n"
+    values, baseline = judged.scores, judged.baseline
+    text = _coverage_sentence(values["coverage_95"], n, held_out) + "\n\n"
+    text += _verdict_sentences(cast(Verdict, judged.verdict), calibrated) + "\n\n"
     text += f"The typical error (RMSE) is {number(values['rmse'])}, in units of {target}"
     if baseline is not None and baseline["rmse"] > 0.0:
         change = values["rmse"] / baseline["rmse"] - 1.0
         direction = "below" if change <= 0.0 else "above"
         text += f": {100.0 * abs(change):.0f} % {direction} that of always predicting the average"
     text += "." + _SEEN[held_out].format("larger")
-    if len(without_density):
-        words = without_density_in_words([row_numbers[i] for i in without_density])
+    if judged.left_out:
+        words = without_density_in_words(judged.left_out)
         text += f"\n\n{words[0].upper()}{words[1:]}."
     text += (
         "\n\nBaseline: the same score of one prediction for all rows, the mean and the standard "
         f"deviation of {which}."
     )
-    table = _score_rows([values, baseline], [target], _FIRST)
-    return Section("How good the predictions are", text, table)
+    return Section("How good the predictions are", text, _score_rows(judged, _OF_VALUES))
 
 
 def _coverage_sentence(coverage: float, n: int, held_out: HeldOut) -> str:
@@ -366,7 +234,7 @@ def _coverage_sentence(coverage: float, n: int, held_out: HeldOut) -> str:
 
 def _verdict_sentences(found: Verdict, calibrated: bool) -> str:
     """Say how far the intervals are off, with the p-value, where, and what helps."""
-    narrow = any(each.narrow for each in (found.all_rows, *found.doubtful))
+    narrow = any(each.too_narrow for each in (found.all_rows, *found.doubtful))
     advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
     text = f"{found} {_test_in_words(found.all_rows.p_value)}"
     return text + (f" More rows usually help{advice}." if narrow else "")
@@ -382,7 +250,8 @@ def _quality_of_classes(
     index: Array, predictive: ClassMixture, classes: Array, held_out: HeldOut
 ) -> Section:
     """The numbers that matter, in three paragraphs and a small table."""
-    found, baseline = class_summary(index, predictive), class_baseline(index, len(classes))
+    judged = judge_classes(classes, index, predictive.log_proba)
+    found, verdict = judged.scores, cast(ClassVerdict, judged.verdict)
     n_right = round(found["accuracy"] * len(index))
     shares = np.bincount(index, minlength=len(classes)) / len(index)
     text = (
@@ -390,21 +259,19 @@ def _quality_of_classes(
         f"({percent(found['accuracy'])}). Always naming the most frequent one, "
         f"{classes[shares.argmax()]}, would be right in {percent(shares.max())}."
     )
-    judged = class_verdict(n_right, predictive.proba.max(axis=1))
     text += (
-        _SEEN[held_out].format("more") + f"\n\n{judged} {_test_in_words(judged.p_value)}"
+        _SEEN[held_out].format("more") + f"\n\n{verdict} {_test_in_words(verdict.p_value)}"
         "\n\nBaseline: the same score without features, with the shares of the classes in these "
         "rows as probabilities."
     )
     several = "Mean over the classes, each against all others"
-    curve = f"For {classes[rarer_class(index)]}, the rarer class" if len(classes) == 2 else several
+    curve = several if judged.positive is None else f"For {judged.positive}, the rarer class"
     measures = {
         key: words.replace("{curve}", curve)
         for key, words in _OF_CLASSES.items()
         if not np.isnan(found[key])  # a single class has no curve
     }
-    table = _score_rows([found, baseline], [""], measures)
-    return Section("How good the predictions are", text, table)
+    return Section("How good the predictions are", text, _score_rows(judged, measures))
 
 
 # ---- Pictures
@@ -575,10 +442,8 @@ def _rows_section(
 # ---- The model: training, choice, calibration, weights, facts
 
 
-def _sections_of_model(
-    model: Any, names: Sequence[str], targets: list[str], more: Sequence[Section] = ()
-) -> list[Section]:
-    """Return what is said of a model itself; `more` stands before its facts."""
+def _sections_of_model(model: Any, names: Sequence[str], targets: list[str]) -> list[Section]:
+    """Return what is said of a model itself."""
     return [
         _training_section(model, targets),
         *cross_validation_sections(model, targets[0]),
@@ -591,7 +456,6 @@ def _sections_of_model(
             lambda ax: plot.weight_posterior(first_network(model).posterior_, ax=ax),
             "Means and standard deviations of the weights in each layer",
         ),
-        *more,
         Section("The model", table=([], model_facts(model, names, targets))),
     ]
 
@@ -626,192 +490,93 @@ def _which(model: Any) -> str:
 
 
 def cross_validation_sections(model: Any, target: str) -> list[Section]:
-    """Return what was chosen and why, and the calibration; nothing for other estimators."""
+    """Return what was selected and why, and the calibration; nothing for other estimators."""
     if not is_cross_validated(model):
         return []
-    calibration: Calibration | ClassCalibration = model.calibration_
-    if isinstance(calibration, ClassCalibration):
-        text, rows = _calibration_of_classes(calibration)
-    else:
-        text, rows = _calibration_of_numbers(calibration, model.choice_.candidate, target)
-    calibrated = Section("How it was calibrated", text, (_SCORE_HEADER, rows))
-    return [_choice_section(model, target), calibrated]
-
-
-_RACE_HEADER = ["Setting", "Epochs", "Log-likelihood", "Not calibrated", "Why it went no further"]
-
-
-def _choice_section(model: Any, target: str) -> Section:
-    choice: CVChoice = model.choice_
-    n = len(choice.curves)
-    compared = f"{n:,} settings were" if n > 1 else "One setting was"
-    n, k = len(members(model)), model.n_partitions_
-    networks = f"The {n:,} networks of the folds"
+    trials: list[Trial] = model.trials_
+    n, k = len(members(model)), len(model.groups_)
+    mixture = f"The {n:,} networks of its folds predict together."
     if k > 1:
-        networks = f"The rows were parted into {n // k:,} folds {k:,} times; the {n:,} networks of "
-        networks += "all folds"
-    # A budget of seconds or Ctrl-C may have had a part in the end.
-    end = "" if choice.ended in ("", RACE_WAS_OVER) else f" Training ended: {choice.ended}."
-    of_power = ""
-    if (g := transformation_of(model)) is not None:
-        of_power = (
-            f" Its networks predict {power_in_words(g.power)} of {target}, since errors grow with "
-            f"it; all that is shown of predictions is in units of {target}, and never below 0."
+        mixture = (
+            f"The predictive distribution is a mixture of {k:,} candidates with {n // k:,} "
+            "networks each, one per fold; the weights maximize the out-of-fold log-likelihood of "
+            "the mixture."
         )
-    powers = dict.fromkeys(c.candidate.power for c in choice.curves)
-    names = [power_in_words(power) for power in powers if power is not None]
-    words = [f'"{name.removeprefix("the ")}" predicts {name} of {target}' for name in names]
-    legend = f" One with {', one with '.join(words)}." if words else ""
     text = (
-        f"{compared} trained on folds of the rows and judged by the log-likelihood of the rows "
-        "held out, after calibration; higher is better. Chosen: "
-        f"{choice.in_words}. "
-        f"{_why(choice)}{of_power}\n\n"
-        f"{networks} predict together, and none was trained again.{end} In "
-        'the picture and in the table "32 ramps, 50 + 50, evidence cap 10" is a setting with 32 '
-        "ramps beside each feature, which let a network bend there, two layers of 50 units, and an "
-        f"effective sample size of at most ten times the rows.{legend}"
+        "Candidates were compared by the log-likelihood of out-of-fold rows after calibration; "
+        f"higher is better. Chosen: {choice_in_words(model)}.\n\n"
+        f'{mixture} In the picture and in the table "32 ramps, 50 + 50, evidence cap 10" is a '
+        "candidate with 32 ramps beside each feature, which let a network bend there, two layers "
+        "of 50 units, and an effective sample size of at most ten times the rows; with "
+        f'"logarithm" or another transformation, the networks predict that of {target}.'
     )
     drawn = picture(
-        lambda ax: plot.candidate_curves(choice, ax=ax),
-        "Log-likelihood of held-out rows against the epochs, a line for each setting",
+        lambda ax: plot.candidate_curves(model, ax=ax),
+        "Log-likelihood of held-out rows against the epochs, a line for each candidate",
     )
-    rows = [_race_row(curve, curve is choice.curves[choice.best]) for curve in _ranked(choice)]
-    return Section("How the networks were chosen", text, (_RACE_HEADER, rows), [drawn])
+    ranked = sorted(trials, key=lambda trial: (-trial.weight, -trial.best[1]))
+    rows = [_trial_row(trial) for trial in ranked]
+    calibrated = f"On out-of-fold rows: {calibration_in_words(model)}."
+    return [
+        Section("How the networks were chosen", text, (_TRIALS_HEADER, rows), [drawn]),
+        Section("How it was calibrated", calibrated, (_SCORE_HEADER, _calibration(model, target))),
+    ]
 
 
-def _best_of(curve: CandidateCurve) -> tuple[int, float, float]:
-    """Return the epochs, the calibrated and the raw score of the best point of a curve."""
-    i = curve.calibrated.index(max(curve.calibrated))
-    return curve.n_epochs[i], curve.calibrated[i], curve.raw[i]
+_TRIALS_HEADER = ["Candidate", "Epochs", "Log-likelihood", "Weight", "Why training ended"]
 
 
-def _ranked(choice: CVChoice) -> list[CandidateCurve]:
-    """Return the curves, best first; those that were never looked at come last."""
-    return sorted(choice.curves, key=lambda curve: -max(curve.calibrated, default=-math.inf))
+def _trial_row(trial: Trial) -> list[str]:
+    """Return the best rung of a trial."""
+    name, (n_epochs, score) = candidate_in_words(trial.candidate), trial.best
+    if not n_epochs:
+        return [name, "–", "–", "–", trial.outcome]
+    weight = f"{trial.weight:.2f}" if trial.weight else "–"
+    return [name, f"{n_epochs:,}", f"{score:.3f}".replace("-", "−"), weight, trial.outcome]
 
 
-def _why(choice: CVChoice) -> str:
-    """Say by how much it was better than the best of the others."""
-    chosen = choice.curves[choice.best]
-    _, score, _ = _best_of(chosen)
-    others = [curve for curve in _ranked(choice) if curve is not chosen and curve.n_epochs]
-    if not others:
-        return f"Its log-likelihood there is {_score(score)} per row; nothing else was compared."
-    n_epochs, second, _ = _best_of(others[0])
-    gain = score - second
-    distance, end = f"{gain:.3f} above the next best,", "."
-    if gain < 0.0:  # what costs more, or has a power, must be clearly better
-        distance, end = f"{-gain:.3f} below that of", ", which is no clear gain."
-    return (
-        f"Its log-likelihood there is {_score(score)} per row, {distance} "
-        f'"{candidate_in_words(others[0].candidate)}" after '
-        f"{epochs_in_words(n_epochs)}{end}"
-    )
-
-
-def _race_row(curve: CandidateCurve, chosen: bool) -> list[str]:
-    name = candidate_in_words(curve.candidate)
-    if not curve.n_epochs:
-        return [name, "–", "–", "–", curve.outcome]
-    n_epochs, calibrated, raw = _best_of(curve)
-    outcome = f"chosen ({curve.outcome})" if chosen else curve.outcome
-    return [name, f"{n_epochs:,}", _score(calibrated), _score(raw), outcome]
-
-
-def _score(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
-
-
-_USED = {
-    "auto": "It is used where the gain is above 0.",
-    "constant": "None was tried, as the setting asks.",
-    "input": "It is used whatever it gains, as the setting asks.",
-}
-
-
-def _calibration_of_numbers(
-    calibration: Calibration, candidate: Candidate, target: str
-) -> tuple[str, list[list[str]]]:
-    factor, slope = math.sqrt(calibration.factor), calibration.range.slope
-    units, of_scale = f"in units of {target}", ""
-    if (g := calibration.transformation) is not None:
+def _calibration(model: Any, target: str) -> list[list[str]]:
+    """Return the numbers that were learned on out-of-fold rows, and how to read them."""
+    found: Calibration | ClassCalibration = model.calibration_
+    if isinstance(found, ClassCalibration):
+        return [
+            [
+                "Temperature",
+                f"{found.temperature:.3f}",
+                "1: as the networks say; above, less sure; below, surer. Its relative standard "
+                f"error is {100.0 / math.sqrt(found.precision):.0f} %.",
+            ],
+            [
+                "Log-loss",
+                f"{found.log_loss:.4f}",
+                "Mean of −log probability of the observed classes. Lower is better.",
+            ],
+            ["Log-loss before", f"{found.raw_log_loss:.4f}", "The same without the temperature."],
+        ]
+    slope, units = found.range.slope, f"in units of {target}"
+    if (g := found.transformation) is not None:
         slope, units = slope * g.unit, f"{units} where that is {number(g.unit)}"
-        of_scale = (
-            f" All of this is about {power_in_words(g.power)} of {target}; in its own units errors "
-            "grow with it."
-        )
-    text = (
-        f"{_about_errors(calibration.squares)} {_about_noise(calibration, candidate)}{of_scale}\n\n"
-        "Beyond the range of the training rows there are no errors to learn from; there the error "
-        "bars grow with the distance."
-    )
-    gain = "–" if math.isnan(calibration.gain) else gain_in_words(calibration)
-    of_factor = "Of each network. 1: the networks were right about it."
-    of_gain = "Log density per row, on rows held out from it, with the standard error. "
-    of_slope = f"Standard deviation added for each standard deviation of a feature, {units}."
-    rows = [
-        ["Factor of the error bars", f"{factor:.3f}", of_factor],
-        ["Gain of the noise network", gain, of_gain + _USED[candidate.noise]],
-        ["Slope beyond the range", number(slope), of_slope],
+    return [
+        [
+            "Factor of the error bars",
+            f"{math.sqrt(found.factor):.3f}",
+            "Of each network. 1: the networks were calibrated.",
+        ],
+        [
+            "Gain of the noise network",
+            "–" if math.isnan(found.gain) else gain_in_words(found),
+            "Log density per row, on rows that it was not trained on, with the standard error.",
+        ],
+        [
+            "Slope beyond the range",
+            number(slope),
+            "Standard deviation added for each standard deviation that a feature lies beyond the "
+            f"range of the training rows, {units}.",
+        ],
+        [
+            "Shape and support",
+            "–" if found.recalibration is None else found.recalibration.in_words,
+            "Learned from out-of-fold rows with similar predictions; the leave-one-out gain is in "
+            "log density per row, with the standard error.",
+        ],
     ]
-    return text, rows
-
-
-def _calibration_of_classes(calibration: ClassCalibration) -> tuple[str, list[list[str]]]:
-    T = calibration.temperature
-    how = "too sure" if T > 1.0 else "less sure than they could be"
-    moved = "closer to each other" if T > 1.0 else "further apart"
-    text = (
-        f"On the rows held out the networks were {how} of the class. One number, the temperature, "
-        f"was learned there, and moves all probabilities {moved}."
-    )
-    of_temperature = (
-        "1: as the networks say; above, less sure; below, surer. What is known of it leaves it "
-        f"open by {100.0 / math.sqrt(calibration.precision):.0f} %."
-    )
-    of_loss = "Mean of −log probability of the classes held out, with the temperature. Lower is "
-    rows = [
-        ["Temperature", f"{T:.3f}", of_temperature],
-        ["Log-loss", f"{calibration.log_loss:.4f}", of_loss + "better."],
-        ["Log-loss before", f"{calibration.raw_log_loss:.4f}", "The same without it."],
-    ]
-    return text, rows
-
-
-def _about_errors(squares: Squares) -> str:
-    """Say how large errors were, and what was done about it."""
-    factor = math.sqrt(squares.factor)
-    done = "widened" if factor > 1.0 else "narrowed"
-    size = f"{math.sqrt(squares.error):.2f} times as large as the networks expected"
-    if squares.n_pooled == 1:
-        return f"Errors on the rows held out were {size}, so all error bars are {done} by that."
-    return (
-        f"Errors on the rows held out, of the mean of {squares.n_pooled:,} networks each, were "
-        f"{size}; those of the mean of all {squares.n_members:,} networks will be "
-        f"{math.sqrt(squares.total):.2f} times as large. The networks disagree, which is a part of "
-        f"that; for the rest the error bars of each are {done}, by the factor {factor:.2f}."
-    )
-
-
-def _about_noise(calibration: Calibration, candidate: Candidate) -> str:
-    asked = candidate.noise != "auto"
-    if calibration.noise is not None:
-        so = ". It is used, as the setting asks" if asked else ", so it is used"
-        return (
-            "A small second network has learned from these errors where the noise is larger and "
-            "where it is smaller. On rows it had not seen this gains "
-            f"{gain_in_words(calibration)} in log density per row{so}."
-        )
-    if asked:
-        return "The noise is taken to be the same everywhere, as the setting asks."
-    if math.isnan(calibration.gain):
-        return (
-            "There were too few rows, or too few seconds, to learn where the noise is larger: it "
-            "is taken as constant."
-        )
-    return (
-        "A second network that learned where the noise is larger and where it is smaller gained "
-        f"nothing on rows it had not seen ({gain_in_words(calibration)} in log density per row), "
-        "so the noise is taken to be the same everywhere."
-    )

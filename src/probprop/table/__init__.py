@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from probprop.table.columns import Kind
-    from probprop.table.model import TableModel, UnknownCategoryWarning, fit_table_model
+    from probprop.table.encoding import TableEncoder, TableNote, UnknownCategoryWarning
+    from probprop.table.model import TableModel, fit_table_model
     from probprop.table.names import TableError
     from probprop.table.read import iter_table, read_table
 
 _HOME = {
     "Kind": "columns",
+    "TableEncoder": "encoding",
     "TableError": "names",
     "TableModel": "model",
-    "UnknownCategoryWarning": "model",
+    "TableNote": "encoding",
+    "UnknownCategoryWarning": "encoding",
     "fit_table_model": "model",
     "iter_table": "read",
     "read_table": "read",
@@ -25,8 +28,10 @@ _HOME = {
 
 __all__ = [
     "Kind",
+    "TableEncoder",
     "TableError",
     "TableModel",
+    "TableNote",
     "UnknownCategoryWarning",
     "fit_table_model",
     "iter_table",

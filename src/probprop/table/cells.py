@@ -100,7 +100,7 @@ def all_floats(column: pd.Series) -> FloatArray | None:
     return None if (np.isnan(values) & column.notna().to_numpy()).any() else values
 
 
-# ---- Numbers as people write them: 1,234.50, 1.234,50, 1'234, € 12, $3 and 12 %
+# ---- Numbers as people write them: 1,234.50, 1.234,50, 1'234, € 12, $3, 12 % and 106.4 kg
 
 
 _MONEY = r"(?:[€$£¥₹]|EUR|USD|CHF|GBP|JPY)"
@@ -113,11 +113,13 @@ _COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d*)?"
 def amounts(column: pd.Series) -> FloatArray | None:
     """Return the numbers of a column of text, (n,), NaN where it is missing; None if it has others.
 
-    All cells must be numbers in one way: where "1,234" may be a thousand or a little more than one,
-    nobody knows, and the column stays text.
+    All cells must be numbers in one way, with the same unit or none: where "1,234" may be a
+    thousand or a little more than one, nobody knows, and the column stays text.
     """
     there = column.notna().to_numpy()
-    cells = [_bare(str(cell)) for cell in column[there]]
+    given = column[there].astype(object).map(str)
+    unit = unit_of(pd.Series(given.unique(), dtype=object)) or ""
+    cells = [_bare(cell.rstrip().removesuffix(unit)) for cell in given]
     point, comma = (all(re.fullmatch(p, cell) for cell in cells) for p in (_POINT, _COMMA))
     if not cells or not (point or comma):
         return None
@@ -148,14 +150,14 @@ def unit_of(texts: pd.Series) -> str | None:
     return str(found.iloc[0]) if found.notna().all() and found.nunique() == 1 else None
 
 
-# ---- Dates and times as numbers: year, month, day of the year, weekday and seconds of the day
+# ---- Dates and times as numbers: the year with its fraction, and positions in three cycles
 
 
-Part = Literal["year", "month", "day_of_year", "weekday", "seconds"]
+Part = Literal["year", "season", "weekday", "hour"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _OFFSET = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
-_TIME = r"\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
 _CLOCK = rf"(?:[T ]{_TIME}{_OFFSET}?)?"
 _YEAR_FIRST = rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}})({_CLOCK})"
 _YEAR_LAST = rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}})({_CLOCK})"
@@ -207,14 +209,18 @@ def _iso(value: Any, order: Order) -> str:
             day, month = month, day
     else:
         return text
+    clock = re.sub(r"^[T ](\d):", r" 0\1:", clock)
     return f"{year}-{month:0>2}-{day:0>2}{clock}"
 
 
-def values_of(when: pd.DatetimeIndex, part: Part) -> FloatArray:
-    """Return a part of dates as floats, (n,); NaN where a date is missing. Monday is 0."""
-    if part == "seconds":
-        minutes = 60.0 * when.minute
-        values = 3600.0 * when.hour + minutes + when.second + 1e-6 * when.microsecond
-    else:
-        values = getattr(when, "day_of_week" if part == "weekday" else part)
-    return np.asarray(values, np.float64)
+def values_of(when: pd.DatetimeIndex) -> dict[Part, FloatArray]:
+    """Return the year with its fraction, and positions from 0 to 1 in each cycle, (n,) each.
+
+    The cycles are the year, the week, which begins on Monday, and the day.
+    """
+    seconds = 3600.0 * when.hour + 60.0 * when.minute + when.second + 1e-6 * when.microsecond
+    of_day = np.asarray(seconds, np.float64) / 86_400.0
+    season = (when.day_of_year - 1 + of_day) / np.where(when.is_leap_year, 366.0, 365.0)
+    of_week = when.day_of_week / 7.0
+    found = {"year": when.year + season, "season": season, "weekday": of_week, "hour": of_day}
+    return {part: np.asarray(found[part], np.float64) for part in PARTS}

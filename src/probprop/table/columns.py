@@ -14,13 +14,11 @@ import pandas as pd
 from pandas.api import types
 
 from probprop._types import Array, FloatArray
-from probprop.table.cells import Order, floats, is_text, moments, order_of, unit_of
+from probprop.table.cells import Order, all_floats, amounts, floats, moments, order_of
 from probprop.table.names import TableError, listed
 
 Kind = Literal["number", "boolean", "date", "text"]
 
-MOST_CATEGORIES = 1000  # each becomes a column of floats
-_IDENTIFIER = 100  # more categories than this, in more than half the rows
 _MEASURED = 20  # more different numbers than this, in more than half the rows
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
@@ -60,79 +58,33 @@ def kind_of(name: str, column: pd.Series) -> Kind:
     different = pd.Series(values.unique(), dtype=object)
     if len(different) and order_of(different) is not None:
         return "date"
-    _check_categories(name, column, values, different)
+    _check_written(name, column, values, different)
     return "text"
 
 
-def kinds_of(frame: pd.DataFrame) -> dict[str, Kind]:
-    """Decide what each column holds, whose cells may be missing; refuse one without any."""
-    kinds: dict[str, Kind] = {}
-    n_missing = frame.isna().to_numpy().sum(axis=0)
-    for (name, dtype), n in zip(frame.dtypes.items(), n_missing, strict=True):
-        if len(frame) and n == len(frame):
-            raise TableError(f"Column {name!r} has no value in any row: drop it (--drop).")
-        if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
-            kinds[str(name)] = "boolean" if dtype.kind == "b" else "number"
-        else:
-            kinds[str(name)] = kind_of(str(name), frame[name].dropna())
-    return kinds
-
-
-def _check_categories(
-    name: str, column: pd.Series, values: pd.Series, different: pd.Series
-) -> None:
-    """Refuse text that is dates, badly written numbers or identifiers."""
+def _check_written(name: str, column: pd.Series, values: pd.Series, different: pd.Series) -> None:
+    """Refuse text that is dates or numbers which are not understood for sure."""
     if different.str.fullmatch(_DATE).all():
         raise _dates(name, different[0])
     numeric = are_numbers(different)
     rows = values.isin(set(different[numeric]))
     if numeric.all() and different.str.contains(",").any():
         raise _not_numbers(name, column, values.str.contains(",").to_numpy())
-    if numeric.sum() > _MEASURED and rows.mean() > 0.5 and not rows.all():
+    # Whole numbers may be codes: another code among them, such as 98115-4820, makes them text.
+    codes = different.str.fullmatch(r"[\w-]*\d[\w-]*").all()
+    if numeric.sum() > _MEASURED and rows.mean() > 0.5 and not rows.all() and not codes:
         raise _not_numbers(name, column, ~rows.to_numpy())
-    n = len(different)
-    if n > _MEASURED and (unit := unit_of(different)) is not None:
-        raise TableError(
-            f"Column {name!r} holds numbers with a unit, such as {different[0]!r}: write the "
-            f"numbers alone, without {unit!r}."
-        )
-    if _is_identifier(n, len(column)):
-        raise TableError(
-            f"Column {name!r} has {n} different texts in {len(column)} rows, such as "
-            f"{different[0]!r}, as if it named or numbered the rows: drop it (--drop)."
-        )
-    check_n_categories(name, n)
 
 
-def check_n_categories(name: str, n: int) -> None:
-    """Refuse a column with so many different texts that they cannot be encoded."""
-    if n > MOST_CATEGORIES:
-        raise TableError(
-            f"Column {name!r} has {n} different texts, but at most {MOST_CATEGORIES} can be "
-            "encoded: put the rare ones together, or drop it (--drop)."
-        )
+def written_numbers(different: pd.Series) -> bool:
+    """Whether different texts are all numbers, perhaps with a unit; not codes such as 02134."""
+    codes = different.str.fullmatch(r"0\d+").any()
+    return not codes and (all_floats(different) is not None or amounts(different) is not None)
 
 
 def are_numbers(texts: pd.Series) -> pd.Series:
     """Whether each text is a number, perhaps with a decimal comma, (n,)."""
     return pd.to_numeric(texts.str.replace(",", ".", n=1), errors="coerce").notna()
-
-
-def _is_identifier(n_different: int, n_rows: int) -> bool:
-    return n_different > _IDENTIFIER and n_different > 0.5 * n_rows
-
-
-def names_rows(column: pd.Series) -> bool:
-    """Whether a column of text names or numbers the rows: no model can learn from it."""
-    cells = column.dropna()
-    if not is_text(cells.dtype) or types.infer_dtype(cells, skipna=True) != "string":
-        return False
-    n, n_rows = cells.nunique(), len(cells)
-    if not _is_identifier(n, n_rows) and not (n > _MEASURED and n == n_rows):
-        return False
-    different = pd.Series(cells.unique(), dtype=object)
-    mostly_numbers = are_numbers(different).mean() > 0.5
-    return not bool(different.str.fullmatch(_DATE).all() or mostly_numbers)
 
 
 def _dates(name: str, value: object) -> TableError:
@@ -174,6 +126,8 @@ def numbers(name: str, column: pd.Series) -> FloatArray:
         if not isinstance(column.dtype, pd.StringDtype):
             column = column.astype(object).map(str)
         values = floats(column)
+        if np.isnan(values).any() and (written := amounts(column)) is not None:
+            values = written
     if (bad := ~np.isfinite(values)).any():
         raise _not_numbers(name, column, bad)
     return values  # type: ignore[no-any-return]

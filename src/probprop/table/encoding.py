@@ -1,14 +1,22 @@
-"""From the columns of a table, whole or in pieces, to the numbers that a network takes."""
+"""Tables as numbers: `TableEncoder`, and what it decides about columns, whole or in pieces."""
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from pandas.api import types
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of
@@ -16,114 +24,507 @@ from probprop.table.columns import (
     FILL_OR_MARGINALIZE,
     Kind,
     booleans,
-    check_n_categories,
     check_no_missing,
     dates,
     kind_of,
-    kinds_of,
     numbers,
     texts,
+    written_numbers,
 )
-from probprop.table.names import TableError, check_present, choose_features, is_reserved, select
+from probprop.table.names import (
+    TableError,
+    as_frame,
+    check_present,
+    choose_features,
+    is_reserved,
+    listed,
+    select,
+)
 from probprop.table.target import labels_of, targets_of
 
-_ORDER: tuple[Kind, ...] = ("number", "boolean", "date", "text")
+OTHER, MISSING = "(other)", "(missing)"
+"""Levels of a category column: all rare and unseen values together, and a missing value."""
+
+MOST_LEVELS = 1_000  # of a column; further ones, the rarer, are pooled
+_LEAST_SHARE, _LEAST = 50, 5  # rows a level needs: one in 50 up to five
+_IDENTIFIER = 100  # more distinct texts than this, in more than half the rows
+_FEW = 20  # distinct values up to which a column may be anything
+_MOST_COUNTED = 10_000  # distinct texts of a piece that are counted
+_WORDS = 5  # words per cell from which text is free text
+_NAMES_ROWS = re.compile(
+    r"(?i:(.*[\W_])?(id|pid|uuid|row[\W_]?names?|index|order|serial|case|unnamed: \d+))"
+    r"|.*[a-z]I[dD]"
+)
+_LEAK, _LEAK_ROWS = 1e-3, 50  # unexplained share of the variance; fewest rows
+
+
+class UnknownCategoryWarning(UserWarning):
+    """Samples have categories that the model was not fitted on."""
+
+
+class TableNote(UserWarning):
+    """A decision about a column of a table that a user should know of."""
+
+
+# ---- One column
 
 
 @dataclass(frozen=True)
-class Encoder:
-    """What the columns of a table hold, and how each becomes columns of numbers.
+class ColumnEncoder:
+    """How one column of a table becomes inputs of a network."""
 
-    Numbers come first, then true and false as 1 and 0, then the parts of dates, then for each
-    category of a text a column that is 1 where the row has it.
-    """
-
-    kinds: Mapping[str, Kind]  # of each column
-    categories: Mapping[str, Sequence[str]]  # the known ones of each text
-    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)  # of each date
-    orders: Mapping[str, Order] = field(default_factory=dict)  # "month" for dates that begin so
-
-    def of(self, kind: Kind) -> list[str]:
-        """Return the columns of a kind."""
-        return [name for name, other in self.kinds.items() if other == kind]
-
-    @property
-    def encoded(self) -> dict[str, list[str]]:
-        """The names of the encoded columns of each column, in the order of X."""
-        return {name: self._encoded_of(name) for kind in _ORDER for name in self.of(kind)}
+    name: str
+    kind: Kind
+    levels: tuple[str, ...] = ()  # of text, each with an input; perhaps `OTHER` and `MISSING`
+    parts: tuple[Part, ...] = ()  # of dates; each but the year is a sine and a cosine
+    order: Order = "day"  # of dates such as 3/14/2024
+    n_missing: int = 0
+    dropped: str = ""  # why the column is not used; empty if it is
+    leak: bool = False  # whether it predicts the target almost perfectly on its own
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns of X: ``column``, ``column.year`` or ``column=category``."""
-        return [name for names in self.encoded.values() for name in names]
+        """The inputs: ``column``, ``column=level``, ``column.year`` or ``column.season_sin``."""
+        if self.dropped:
+            return []
+        if self.kind == "text":
+            return [f"{self.name}={level}" for level in self.levels]
+        if self.kind == "date":
+            cycles = [f"{part}_{wave}" for part in self.parts[1:] for wave in ("sin", "cos")]
+            return [f"{self.name}.{part}" for part in ("year", *cycles)]
+        return [self.name]
+
+    @property
+    def in_words(self) -> str:
+        """How the column is encoded."""
+        if self.dropped:
+            return f"dropped: {self.dropped}"
+        how = "0 or 1" if self.kind == "boolean" else "as is"
+        if self.kind == "text":
+            how = "one-hot" + ", rare levels pooled" * (OTHER in self.levels)
+        if self.kind == "date":
+            how = "year" + "".join(f", {part} (cyclic)" for part in self.parts[1:])
+        return how + "; possible leak of the target" * self.leak
+
+    def dates(self, cells: pd.Series) -> pd.DatetimeIndex:
+        """Return cells of a date, none of them missing, as moments, (n,)."""
+        return dates(self.name, cells, self.order)
+
+    def encode(self, column: pd.Series) -> FloatArray:
+        """Return the inputs, (n, len(names)), NaN where a value is missing and has no level."""
+        X = np.full((len(column), len(self.names)), np.nan)
+        there = column.notna().to_numpy()
+        cells = column[there]
+        match self.kind:
+            case "number":
+                X[there, 0] = numbers(self.name, cells)
+            case "boolean":
+                X[there, 0] = booleans(self.name, cells)
+            case "date":
+                found = values_of(self.dates(cells))
+                angles = [2.0 * np.pi * found[part] for part in self.parts[1:]]
+                waves = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+                X[there] = np.column_stack([found["year"], *waves])
+            case "text":
+                place = self.level_of(column)
+                known = np.flatnonzero(place >= 0)
+                X[known] = 0.0
+                X[known, place[known]] = 1.0
+        return X
+
+    def level_of(self, column: pd.Series) -> Array:
+        """Return the place of each value among the levels, (n,); -1 if it has none."""
+        levels, there = pd.Index(np.array(self.levels, object)), column.notna().to_numpy()
+        place = np.full(len(column), levels.get_indexer([MISSING])[0])
+        found = levels.get_indexer(pd.Index(texts(column[there])))
+        place[there] = np.where(found < 0, levels.get_indexer([OTHER])[0], found)
+        return place
+
+
+class Look(NamedTuple):
+    """What was found in the cells of one column, of a whole table or of one piece."""
+
+    kind: Kind | None  # None: no cell has a value
+    n: int  # cells with a value
+    n_missing: int
+    counts: Counter[str]  # of the different texts, or of the most frequent ones
+    n_different: int  # texts
+    ranges: dict[Part, tuple[float, float]]  # of dates
+    order: Order
+    counts_rows: bool  # whole numbers, all different, under the name of an identifier
+
+
+def look_at(name: str, column: pd.Series, *, categorical: bool = False) -> Look:
+    """Look at a column, or at a piece of it."""
+    cells = column.dropna()
+    kind = _kind_of(name, cells, categorical) if len(cells) else None
+    found = Look(kind, len(cells), len(column) - len(cells), Counter(), 0, {}, "day", False)
+    match kind:
+        case "text":
+            counts = Counter(texts(cells).tolist())
+            n_different = len(counts)
+            if n_different > _MOST_COUNTED:
+                counts = Counter(dict(counts.most_common(_MOST_COUNTED)))
+            return found._replace(counts=counts, n_different=n_different)
+        case "date":
+            order = month_first({name: cells}).get(name, "day")
+            values = values_of(dates(name, cells, order))
+            ranges = {part: (float(v.min()), float(v.max())) for part, v in values.items()}
+            return found._replace(ranges=ranges, order=order)
+        case "number" if _NAMES_ROWS.fullmatch(name) and found.n_missing == 0 and found.n > _FEW:
+            x = numbers(name, cells)
+            return found._replace(counts_rows=bool((x == np.rint(x)).all()) and _all_differ(x))
+    return found
+
+
+def _all_differ(x: Array) -> bool:
+    return len(np.unique(x)) == len(x)
+
+
+def _kind_of(name: str, cells: pd.Series, categorical: bool) -> Kind:
+    if categorical or isinstance(cells.dtype, pd.CategoricalDtype):
+        return "text"
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "fiu":
+        return "number"
+    if is_text(cells.dtype) and types.infer_dtype(cells) == "string":
+        different = pd.Series(cells.unique(), dtype=object)
+        if written_numbers(different):
+            return "number"
+    return kind_of(name, cells)
+
+
+def column_encoder(
+    name: str, looks: Mapping[str, Look], *, drop_identifiers: bool = True
+) -> ColumnEncoder:
+    """Return the encoder of a column, given what each piece holds, by label."""
+    found = list(looks.values())
+    n, n_missing = sum(each.n for each in found), sum(each.n_missing for each in found)
+    if not n and not drop_identifiers:
+        raise TableError(f"Column {name!r} has no value in any row: drop it (--drop).")
+    if not n:
+        return ColumnEncoder(name, "number", n_missing=n_missing, dropped="it has no value")
+    kind = one_kind(name, {label: each.kind for label, each in looks.items() if each.kind})
+    made = ColumnEncoder(name, kind, n_missing=n_missing)
+    if kind == "number" and drop_identifiers and all(each.counts_rows for each in found):
+        return replace(made, dropped=_identifies(n, n))
+    if kind == "date":
+        ranges = [each.ranges for each in found if each.ranges]
+        ends = {p: (min(r[p][0] for r in ranges), max(r[p][1] for r in ranges)) for p in PARTS}
+        parts = tuple(p for p in PARTS if p == "year" or ends[p][0] < ends[p][1])
+        order: Order = "month" if any(each.order == "month" for each in found) else "day"
+        return replace(made, parts=parts, order=order)
+    if kind == "text":
+        counts = sum((each.counts for each in found), Counter[str]())
+        n_different = len(counts)
+        if any(each.n_different > _MOST_COUNTED for each in found):
+            n_different = sum(each.n_different for each in found)  # at most
+        levels = _levels(counts, n, n_missing)
+        dropped = _says_nothing(counts, n_different, n) if drop_identifiers else ""
+        if not dropped and levels[0] in (OTHER, MISSING):
+            dropped = f"its {n_different:,} distinct values are all rare"
+        return replace(made, levels=() if dropped else levels, dropped=dropped)
+    return made
+
+
+def _levels(counts: Counter[str], n: int, n_missing: int) -> tuple[str, ...]:
+    """Return the levels that have an input: not the rare ones, which are pooled."""
+    least = min(_LEAST, max(1, n // _LEAST_SHARE))
+    common = [level for level, count in counts.items() if count >= least]
+    common = sorted(common, key=lambda level: (-counts[level], level))[:MOST_LEVELS]
+    rare = [OTHER] if len(common) < len(counts) else []
+    return (*sorted(common), *rare, *([MISSING] if n_missing else []))
+
+
+def _says_nothing(counts: Counter[str], n_different: int, n: int) -> str:
+    """Return why no model can learn from these texts; nothing if it can."""
+    many = n_different > _IDENTIFIER and n_different > 0.5 * n
+    if not many and not (n_different > _FEW and n_different == n):
+        return ""
+    words = np.mean([len(text.split()) for text in counts])
+    if words >= _WORDS:
+        return f"free text of {words:.0f} words per value"
+    return _identifies(n_different, n)
+
+
+def _identifies(n_different: int, n: int) -> str:
+    return f"looks like an identifier ({n_different:,} distinct values in {n:,} rows)"
+
+
+# ---- All columns
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode the columns of a table as numbers: numbers, categories, dates, missing values.
+
+    `PBPRegressorCV`, `PBPClassifierCV` and the command ``probprop fit`` encode tables with it.
+    Numbers stay as they are, also if they are text, perhaps with a unit, such as ``"106.4 kg"``.
+    True and false become 1 and 0. A date becomes the year with its fraction, and a sine and a
+    cosine for the time of year, the weekday and the time of day if they vary. Other text, and
+    columns of a category type, are one-hot encoded. Categories of fewer than 5 rows (fewer if there
+    are fewer than 250 rows) share one level, which unseen categories are given too. A missing
+    category is a level of its own. Other missing values, and missing or unseen categories without
+    such a level, are NaN.
+
+    Columns that identify the rows, free text and columns without a value are dropped; `notes` says
+    so. Ambiguous dates and badly written numbers raise a `TableError`.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", sequence of str or int, or mask, default="from_dtype"
+        Columns whose values are categories, by name, by index or as a mask of shape
+        (n_features,). "from_dtype": columns of a category type, and text that is neither numbers
+        nor dates, which is always categorical.
+    drop_identifiers : bool, default=True
+        Whether to drop columns that identify the rows, and free text.
+
+    Attributes
+    ----------
+    encoders_ : tuple of ColumnEncoder
+        One for each column of the table.
+    columns_ : DataFrame
+        For each column its kind, how it is encoded, and the numbers of levels and missing values.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, if X had names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from probprop.table import TableEncoder
+    >>> fruit = pd.DataFrame({"kind": ["apple", "pear", None], "weight": ["150 g", "180 g", None]})
+    >>> encoder = TableEncoder().fit(fruit)
+    >>> encoder.get_feature_names_out().tolist()
+    ['kind=apple', 'kind=pear', 'kind=(missing)', 'weight']
+    >>> encoder.transform(fruit)
+    array([[  1.,   0.,   0., 150.],
+           [  0.,   1.,   0., 180.],
+           [  0.,   0.,   1.,  nan]])
+    """
+
+    encoders_: tuple[ColumnEncoder, ...]
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        categorical_features: Literal["from_dtype"] | ArrayLike = "from_dtype",
+        drop_identifiers: bool = True,
+    ) -> None:
+        self.categorical_features = categorical_features
+        self.drop_identifiers = drop_identifiers
+
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
+        """Decide how each column is encoded.
+
+        X is a table of pandas, polars, pyarrow or another library that narwhals reads, or an array,
+        of shape (n_samples, n_features). With y, of shape (n_samples,), columns that predict it
+        almost perfectly on their own are noted.
+        """
+        frame = checked_frame(self, X, reset=True)
+        categorical = self._categorical(list(frame.columns))
+        made = [
+            column_encoder(
+                name,
+                {"the table": look_at(name, frame[name], categorical=is_category)},
+                drop_identifiers=self.drop_identifiers,
+            )
+            for name, is_category in zip(frame, categorical, strict=True)
+        ]
+        made = _without_repeated_dates(made, frame)
+        if not any(each.names for each in made):
+            why = "; ".join(f"{each.name!r}: {each.dropped}" for each in made)
+            raise TableError(f"The table leaves no feature to learn from ({why}).")
+        self.encoders_ = tuple(made if y is None else _with_leaks(made, frame, y))
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the inputs of a network, (n_samples, n_inputs); NaN where a value is missing."""
+        check_is_fitted(self, "encoders_")
+        return self.encode(checked_frame(self, X, reset=False))
+
+    def encode(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the inputs for a frame that has the columns by name; others are ignored."""
+        if unknown := self.unknown(frame):
+            where = ", ".join(
+                f"{name!r} ({len(cells)} row{'s' * (len(cells) > 1)} with "
+                f"{listed(dict.fromkeys(cells), 3)})"
+                for name, cells in unknown.items()
+            )
+            warnings.warn(
+                f"Categories that the model was not fitted on in column {where}: they are treated "
+                "as missing.",
+                UnknownCategoryWarning,
+                stacklevel=3,
+            )
+        X, places = np.empty((len(frame), len(self.names))), self.places
+        plain = [e.name for e in self.used if e.kind == "number" and _is_plain(frame[e.name])]
+        if plain:
+            at = [places[name][0] for name in plain]
+            X[:, at] = frame[plain].to_numpy(np.float64)
+        for each in self.used:
+            own = list(places[each.name])
+            if each.name not in plain or np.isinf(X[:, own]).any():
+                X[:, own] = each.encode(frame[each.name])
+        return X
+
+    def unknown(self, frame: pd.DataFrame) -> dict[str, list[str]]:
+        """Return the categories without a level, one for each row with one, by column."""
+        found: dict[str, list[str]] = {}
+        for each in self.used:
+            if each.kind == "text" and OTHER not in each.levels:
+                cells = frame[each.name].dropna()
+                if len(new := cells[each.level_of(cells) < 0]):
+                    found[each.name] = texts(new).tolist()
+        return found
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the inputs: ``column``, ``column=level``, ``column.year``."""
+        check_is_fitted(self, "encoders_")
+        return np.array(self.names, object)
+
+    @property
+    def used(self) -> list[ColumnEncoder]:
+        """The encoders of the columns that are not dropped."""
+        return [each for each in self.encoders_ if not each.dropped]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the inputs."""
+        return [name for each in self.used for name in each.names]
 
     @property
     def places(self) -> dict[str, range]:
-        """The columns of X that each column of the table becomes."""
-        sizes = {name: len(names) for name, names in self.encoded.items()}
-        ends = accumulate(sizes.values())
-        return {k: range(end - sizes[k], end) for k, end in zip(sizes, ends, strict=True)}
+        """The inputs of each column that is used."""
+        found, start = {}, 0
+        for each in self.used:
+            found[each.name] = range(start, start + len(each.names))
+            start += len(each.names)
+        return found
 
-    def _encoded_of(self, name: str) -> list[str]:
-        match self.kinds[name]:
-            case "text":
-                return [f"{name}={category}" for category in self.categories[name]]
-            case "date":
-                return [f"{name}.{part}" for part in self.parts[name]]
-            case _:
-                return [name]
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """What each column that is used holds."""
+        return {each.name: each.kind for each in self.used}
 
-    def dates_of(self, name: str, cells: pd.Series) -> pd.DatetimeIndex:
-        """Return cells of a date, none of them missing, as moments, (n,)."""
-        return dates(name, cells, self.orders.get(name, "day"))
+    def __getitem__(self, name: str) -> ColumnEncoder:
+        return next(each for each in self.encoders_ if each.name == name)
 
-    def encode(self, given: pd.DataFrame, *, unknown_is_missing: bool = False) -> FloatArray:
-        """Return X of these columns, (n, len(names)); NaN where a cell is missing.
+    @property
+    def dropped(self) -> list[str]:
+        """The columns that were dropped and why, a sentence each."""
+        return [f"dropped {e.name!r}: {e.dropped}" for e in self.encoders_ if e.dropped]
 
-        A missing text is NaN in the columns of all its categories. A category that is not known
-        is 0 in all of them, or with `unknown_is_missing` NaN as well.
-        """
-        others = [name for kind in _ORDER[1:] for name in self.of(kind)]
-        rest = [self._columns_of(name, given[name], unknown_is_missing) for name in others]
-        return np.column_stack([_all_numbers(given[self.of("number")]), *rest])
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know: columns that were dropped, or that may leak the target."""
+        leaks = [e.name for e in self.encoders_ if e.leak]
+        leaks = [f"possible leak: {name!r} predicts the target almost alone" for name in leaks]
+        return [*self.dropped, *leaks]
 
-    def _columns_of(self, name: str, column: pd.Series, unknown_is_missing: bool) -> FloatArray:
-        there = column.notna().to_numpy()
-        cells = column[there]
-        X = np.full((len(column), len(self._encoded_of(name))), np.nan)
-        match self.kinds[name]:
-            case "boolean":
-                X[there, 0] = booleans(name, cells)
-            case "date":
-                when = self.dates_of(name, cells)
-                X[there] = np.column_stack([values_of(when, part) for part in self.parts[name]])
-            case _:
-                X[there] = _one_hot(texts(cells), self.categories[name], unknown_is_missing)
-        return X
+    @property
+    def columns_(self) -> pd.DataFrame:
+        """What each column holds, and how it is encoded."""
+        rows = [(e.name, e.kind, e.in_words, len(e.levels), e.n_missing) for e in self.encoders_]
+        return pd.DataFrame(rows, columns=["column", "kind", "encoding", "levels", "missing"])
+
+    def _categorical(self, names: list[str]) -> list[bool]:
+        """Return for each column whether `categorical_features` names it."""
+        given = self.categorical_features
+        if isinstance(given, str) and given == "from_dtype":
+            return [False] * len(names)
+        wanted = np.asarray(given)
+        if wanted.dtype == bool:
+            if wanted.shape != (len(names),):
+                raise ValueError(
+                    f"categorical_features set as a boolean mask should have shape ({len(names)},)."
+                    f" Got {wanted.shape}."
+                )
+            return [bool(flag) for flag in wanted]
+        if wanted.dtype.kind in "iu" and ((wanted < 0) | (wanted >= len(names))).any():
+            raise ValueError(
+                "categorical_features set as integer indices should be in "
+                f"[0, n_features - 1] = [0, {len(names) - 1}]. Got {wanted.tolist()}."
+            )
+        chosen = {names[i] for i in wanted} if wanted.dtype.kind in "iu" else {*map(str, wanted)}
+        check_present("The table", sorted(chosen), names)
+        return [name in chosen for name in names]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
 
 
-def _one_hot(cells: Array, known: Sequence[str], unknown_is_missing: bool) -> FloatArray:
-    """Return for each category a column that is 1 where the cell is it, (n, n_categories)."""
-    place = pd.Index(np.array(known, object)).get_indexer(pd.Index(cells))
-    X = np.zeros((len(cells), len(known)))
-    X[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
-    if unknown_is_missing:
-        X[place < 0] = np.nan
-    return X
+def checked_frame(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
+    """Return X as a frame; its names are checked, or remembered, as scikit-learn does."""
+    frame = as_frame(X)
+    if frame is not None:
+        validate_data(estimator, frame, reset=reset, skip_check_array=True)
+        return frame.set_axis([str(name) for name in frame.columns], axis=1)
+    cells = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
+    usual = [f"x{i}" for i in range(cells.shape[1])]
+    names = getattr(estimator, "feature_names_in_", usual)
+    return pd.DataFrame(cells, columns=list(names)).infer_objects()
 
 
-def _all_numbers(given: pd.DataFrame) -> FloatArray:
-    """Return columns of numbers as floats, (n, n_columns); those that are floats at once."""
-    X = np.full(given.shape, np.nan)
-    plain = np.array([isinstance(t, np.dtype) and t.kind in "fiu" for t in given.dtypes], bool)
-    X[:, plain] = given.loc[:, plain].to_numpy(np.float64)
-    with np.errstate(invalid="ignore"):
-        infinite = np.isinf(X).any(axis=0)
-    for i in np.flatnonzero(~plain | infinite):
-        column = given.iloc[:, i]
-        there = column.notna().to_numpy()
-        X[there, i] = numbers(str(given.columns[i]), column[there])
-    return X
+def table_encoder(encoders: Sequence[ColumnEncoder]) -> TableEncoder:
+    """Return a fitted encoder of these columns."""
+    made = TableEncoder()
+    made.encoders_, made.n_features_in_ = tuple(encoders), len(encoders)
+    made.feature_names_in_ = np.array([each.name for each in encoders], object)
+    return made
+
+
+def _is_plain(column: pd.Series) -> bool:
+    return isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu"
+
+
+def _without_repeated_dates(
+    made: Sequence[ColumnEncoder], frame: pd.DataFrame
+) -> list[ColumnEncoder]:
+    """Drop a date that another column has already."""
+    seen: dict[bytes, str] = {}
+    left = []
+    for each in made:
+        if each.kind == "date" and not each.dropped:
+            found = each.encode(frame[each.name]).tobytes()
+            if (first := seen.setdefault(found, each.name)) != each.name:
+                each = replace(each, dropped=f"the same dates as {first!r}")
+        left.append(each)
+    return left
+
+
+def _with_leaks(
+    made: Sequence[ColumnEncoder], frame: pd.DataFrame, y: ArrayLike
+) -> list[ColumnEncoder]:
+    """Note columns that predict the target almost perfectly on their own.
+
+    Samples are sorted by the column: the mean squared difference of neighboring targets, or of
+    their ranks, is twice the variance that the column leaves unexplained.
+    """
+    target = np.asarray(y)
+    if target.ndim > 1 or len(target) < _LEAK_ROWS or sum(not each.dropped for each in made) < 2:
+        return list(made)
+    at_least = 0.0  # squared differences of neighbors, since each class has to begin
+    if target.dtype.kind in "fiu":
+        Y = rankdata(target)[:, np.newaxis]  # outliers do not hide a leak
+    else:
+        codes, classes = pd.factorize(target)
+        Y = (codes[:, np.newaxis] == np.arange(len(classes))).astype(np.float64)
+        at_least = 2.0 * (len(classes) - 1)
+    variance = ((Y - Y.mean(axis=0)) ** 2).sum()
+    found = []
+    for each in made:
+        if not each.dropped and each.kind in ("number", "text") and variance > 0.0:
+            column = frame[each.name]
+            x = each.encode(column)[:, 0] if each.kind == "number" else each.level_of(column)
+            order = np.argsort(x, kind="stable")
+            left = (np.diff(Y[order], axis=0) ** 2).sum() - at_least
+            if left < _LEAK * 2.0 * variance:
+                each = replace(each, leak=True)
+        found.append(each)
+    return found
 
 
 def month_first(columns: Mapping[str, pd.Series]) -> dict[str, Order]:
@@ -150,46 +551,6 @@ def times_of(frame: pd.DataFrame, name: str) -> Array:
     return times
 
 
-def fit_encoder(
-    given: pd.DataFrame, kinds: Mapping[str, Kind] | None = None
-) -> tuple[Encoder, FloatArray]:
-    """Return the encoder of all columns of a table, and X, (n, n_encoded), NaN if missing.
-
-    `kinds` is what each column holds; None finds that out.
-    """
-    kinds = kinds_of(given) if kinds is None else kinds
-    present = {k: given[k].dropna() for k, kind in kinds.items() if kind in ("text", "date")}
-    categories, orders, ranges = _texts_and_dates(kinds, present)
-    parts = {k: _varying([found]) for k, found in ranges.items()}
-    encoder = Encoder(kinds, categories, parts, orders)
-    return encoder, encoder.encode(given)
-
-
-Ranges = dict[Part, tuple[float, float]]
-"""The lowest and highest value of each part of some dates."""
-
-
-def _texts_and_dates(
-    kinds: Mapping[str, Kind], present: Mapping[str, pd.Series]
-) -> tuple[dict[str, list[str]], dict[str, Order], dict[str, Ranges]]:
-    """Return the categories of texts, which dates have the month first, and the ranges of dates."""
-    categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds.get(k) == "text"}
-    of_dates = {k: c for k, c in present.items() if kinds.get(k) == "date"}
-    orders = month_first(of_dates)
-    ranges: dict[str, Ranges] = {}
-    for name, cells in of_dates.items():
-        when = dates(name, cells, orders.get(name, "day"))
-        values = {part: values_of(when, part) for part in PARTS}
-        ranges[name] = {part: (float(v.min()), float(v.max())) for part, v in values.items()}
-    return categories, orders, ranges
-
-
-def _varying(ranges: Sequence[Ranges]) -> list[Part]:
-    """Return the parts that differ between dates, given the ranges of several pieces, or year."""
-    varying = [p for p in PARTS if min(r[p][0] for r in ranges) < max(r[p][1] for r in ranges)]
-    return varying or ["year"]
-
-
 # ---- The columns of a table that comes in pieces: what each piece holds, and one answer for all
 
 
@@ -213,11 +574,8 @@ class Survey:
 
     label: str
     names: list[str]  # all columns
-    chosen: list[str]  # the features
-    kinds: dict[str, Kind]  # of features and a target of classes that have cells
-    categories: dict[str, list[str]]  # of each feature of text
-    parts: dict[str, Ranges]  # of each date
-    orders: dict[str, Order]  # "month" for dates that have it first
+    looks: dict[str, Look]  # at each feature
+    target_kind: Kind | None  # of classes
     labels: list[object]  # the different classes
 
 
@@ -225,18 +583,18 @@ class Survey:
 class Columns:
     """What the columns of all pieces are."""
 
-    encoder: Encoder
-    features: list[str]
+    encoder: TableEncoder
     wanted: Wanted
     target_kind: Kind
     classes: Array | None  # sorted; None if the targets are numbers
 
     def encode(self, frame: pd.DataFrame) -> tuple[Array, Array]:
         """Return X, (n, n_encoded), with NaN where cells are missing, and the targets."""
-        given = select(frame, [*self.features, *self.wanted.targets])
+        features = list(self.encoder.kinds)
+        given = select(frame, [*features, *self.wanted.targets])
         if not self.wanted.gaps:
-            check_no_missing(given[self.features], FILL_OR_MARGINALIZE)
-        X = self.encoder.encode(given[self.features], unknown_is_missing=self.wanted.gaps)
+            check_no_missing(given[features], FILL_OR_MARGINALIZE)
+        X = self.encoder.encode(given)
         if self.classes is None:
             return X, targets_of(given, self.wanted.targets)
         return X, labels_of(given, self.wanted.targets[0], self.target_kind)
@@ -246,17 +604,14 @@ def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
     """Look at the columns of one piece, which has rows."""
     with labelled(label):
         chosen = choose_features(frame, wanted.targets, wanted.features, wanted.drop)
-        present = {name: frame[name].dropna() for name in chosen}
-        kinds = {name: kind_of(name, c) for name, c in present.items() if len(c)}
-        categories, orders, ranges = _texts_and_dates(kinds, present)
-        found: list[object] = []
+        looks = {name: look_at(name, frame[name]) for name in chosen}
+        kind, found = None, list[object]()
         if wanted.classes:
             [target] = wanted.targets
             check_no_missing(frame[[target]])
-            kinds[target] = kind_of(target, frame[target])
-            found = np.unique(labels_of(frame, target, kinds[target])).tolist()
-    names = [str(k) for k in frame]
-    return Survey(label, names, chosen, kinds, categories, ranges, orders, found)
+            kind = kind_of(target, frame[target])
+            found = np.unique(labels_of(frame, target, kind)).tolist()
+    return Survey(label, [str(k) for k in frame], looks, kind, found)
 
 
 @contextmanager
@@ -279,22 +634,18 @@ def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
         check_present(
             each.label, (k for k in used if k not in wanted.drop and not is_reserved(k)), each.names
         )
-    kinds: dict[str, Kind] = {}
-    for name in [*first.chosen, *(wanted.targets if wanted.classes else ())]:
-        held = {each.label: each.kinds[name] for each in surveys if name in each.kinds}
-        kinds[name] = one_kind(name, held)
-    features = {name: kinds[name] for name in first.chosen}
-    categories = {k: _categories(k, surveys) for k in features if features[k] == "text"}
-    held_dates = {k: [each.parts[k] for each in surveys if k in each.parts] for k in features}
-    parts = {k: _varying(found) for k, found in held_dates.items() if found}
-    orders = {k: order for each in surveys for k, order in each.orders.items()}
-    encoder = Encoder(features, categories, parts, orders)
+    by_column = {k: {each.label: each.looks[k] for each in surveys} for k in first.looks}
+    by_name = wanted.features is None  # columns that were named are kept
+    encoder = table_encoder(
+        [column_encoder(k, looks, drop_identifiers=by_name) for k, looks in by_column.items()]
+    )
     if not wanted.classes:
-        return Columns(encoder, first.chosen, wanted, "number", None)
-    kind = kinds[wanted.targets[0]]
+        return Columns(encoder, wanted, "number", None)
+    held = {each.label: each.target_kind for each in surveys if each.target_kind is not None}
+    kind = one_kind(wanted.targets[0], held)
     classes = sorted({label for each in surveys for label in each.labels})  # type: ignore[type-var]
     dtype = object if kind == "text" else None
-    return Columns(encoder, first.chosen, wanted, kind, np.array(classes, dtype))
+    return Columns(encoder, wanted, kind, np.array(classes, dtype))
 
 
 def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:
@@ -309,9 +660,3 @@ def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:
                 f"{label}: write it with one type in all of them, or leave it out."
             )
     return kind
-
-
-def _categories(name: str, surveys: Sequence[Survey]) -> list[str]:
-    found = sorted({c for each in surveys for c in each.categories.get(name, ())})
-    check_n_categories(name, len(found))
-    return found

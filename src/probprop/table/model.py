@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
+import numpy as np
 import pandas as pd
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -21,14 +22,15 @@ from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.folds import time_folds
+from probprop.estimators.cv.policy import N_FOLDS
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, offers_student_t
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
 from probprop.table.cells import missing_texts, with_gaps
-from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts
-from probprop.table.encoding import Encoder, fit_encoder, times_of
+from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing
+from probprop.table.encoding import TableEncoder, TableNote, times_of
 from probprop.table.names import (
     DEFAULT_SEED,
     TableError,
@@ -56,27 +58,20 @@ Estimator = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPCla
 _SHOWN = 4  # names in the repr
 
 
-class UnknownCategoryWarning(UserWarning):
-    """Rows have categories that the model was not fitted on."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class TableModel:
     """A fitted regressor or classifier with the columns it takes and their encoding.
 
-    True and false become 1 and 0, a date becomes those of its year, month, day of the year, weekday
-    and seconds of the day that vary in the training rows, and a text is one-hot encoded. A missing
-    cell is an error, unless the estimator has ``missing="marginalize"``: then it becomes NaN, for a
-    text in the columns of all categories. An unknown category gives a warning and is treated as a
-    missing one; if missing cells are an error, it is 0 in the columns of all categories.
+    A missing cell is an error, unless the estimator has ``missing="marginalize"``. An unknown
+    category is taken as the pool of rare ones; if there is none, it gives a warning and is treated
+    as a missing one, or is 0 in the columns of all categories if missing cells are an error.
 
     Parameters
     ----------
     estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
         Fitted on the encoded columns.
-    encoder : Encoder
-    features : list of str
-        Columns of the table that the model uses, in the order of the table.
+    encoder : TableEncoder
+        Fitted on all columns that were chosen; some may be dropped.
     target : str or list of str
         Column that it predicts; or several columns of numbers, each with its own noise.
     counting : Counting, default=NOTHING
@@ -94,8 +89,7 @@ class TableModel:
     """
 
     estimator: Estimator
-    encoder: Encoder
-    features: list[str]
+    encoder: TableEncoder
     target: str | list[str]
     counting: Counting = NOTHING
     na: tuple[str, ...] | None = None
@@ -105,6 +99,11 @@ class TableModel:
     def __repr__(self) -> str:
         known = f"{listed(self.targets, _SHOWN)} from {listed(self.features, _SHOWN)}"
         return f"TableModel({type(self.estimator).__name__}: {known})"
+
+    @property
+    def features(self) -> list[str]:
+        """Columns of the table that the model uses, in the order of the table."""
+        return list(self.encoder.kinds)
 
     @property
     def targets(self) -> list[str]:
@@ -126,7 +125,7 @@ class TableModel:
     @property
     def kinds(self) -> dict[str, Kind]:
         """What each feature holds: ``"number"``, ``"boolean"``, ``"date"`` or ``"text"``."""
-        return {name: self.encoder.kinds[name] for name in self.features}
+        return self.encoder.kinds
 
     @property
     def all_kinds(self) -> dict[str, Kind]:
@@ -148,8 +147,8 @@ class TableModel:
 
     @property
     def categories(self) -> dict[str, list[str]]:
-        """The known categories of each text feature, sorted."""
-        return {name: list(known) for name, known in self.encoder.categories.items()}
+        """The levels of each feature of text: categories, "(other)" and "(missing)"."""
+        return {e.name: list(e.levels) for e in self.encoder.used if e.kind == "text"}
 
     @property
     def encoded_names(self) -> list[str]:
@@ -163,22 +162,14 @@ class TableModel:
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, list[str]]:
         """Return the categories that are not known, one for each row with one, by column."""
-        return self._unknown(self.cells(frame))
-
-    def _unknown(self, given: pd.DataFrame) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for name, known in self.categories.items():
-            cells = pd.Series(texts(given[name].dropna()), dtype=object)
-            if len(unknown := cells[~cells.isin(known)]):
-                found[name] = unknown.tolist()
-        return found
+        return self.encoder.unknown(self.cells(frame))
 
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the features of a table, missing where a text says so and is no known category."""
 
         def gaps(name: str) -> tuple[Sequence[str], Sequence[str]]:
             texts = missing_texts(self.na, among_numbers=self.encoder.kinds[name] == "number")
-            return texts, self.encoder.categories.get(name, ())
+            return texts, self.encoder[name].levels
 
         return with_gaps(select(frame, self.features), gaps)
 
@@ -189,22 +180,11 @@ class TableModel:
         for a missing cell, if the estimator takes that. Unknown categories are named in one
         `UnknownCategoryWarning`; absent columns and cells of another kind are a `TableError`.
         """
-        given, gaps = self.cells(frame), takes_gaps(self.estimator)
-        if not gaps:
-            check_no_missing(given, FILL_OR_MARGINALIZE)
-        if unknown := self._unknown(given):
-            each = ", ".join(
-                f"{name!r} ({len(cells)} row{'s' * (len(cells) > 1)} with "
-                f"{listed(dict.fromkeys(cells), 3)})"
-                for name, cells in unknown.items()
-            )
-            warnings.warn(
-                f"Categories that the model was not fitted on in column {each}: they are treated "
-                f"as {'missing' if gaps else 'none of the known ones'}.",
-                UnknownCategoryWarning,
-                stacklevel=2,
-            )
-        return self.encoder.encode(given, unknown_is_missing=gaps)
+        given = self.cells(frame)
+        if takes_gaps(self.estimator):
+            return self.encoder.encode(given)
+        check_no_missing(given, FILL_OR_MARGINALIZE)
+        return np.nan_to_num(self.encoder.encode(given), nan=0.0)  # of unknown categories
 
     def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
         """Return X, (n, len(encoded_names)), and y of a table that has the targets.
@@ -290,7 +270,7 @@ class TableModel:
 
 
 def takes_gaps(estimator: Estimator) -> bool:
-    """Whether features may be missing because the networks marginalise them."""
+    """Whether features may be missing because the networks marginalize them."""
     return bool(get_tags(estimator).input_tags.allow_nan)
 
 
@@ -301,7 +281,7 @@ def fit_table_model(
     frame: pd.DataFrame,
     target: str | Sequence[str],
     *,
-    features: Sequence[str] | Mapping[str, Kind] | None = None,
+    features: Sequence[str] | None = None,
     drop: Collection[str] = (),
     estimator: Estimator | None = None,
     random_state: int | RandomState | None = DEFAULT_SEED,
@@ -315,10 +295,10 @@ def fit_table_model(
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
-    With ``PBPRegressorCV(missing="marginalize", n_jobs=-1)`` it is the model that ``probprop fit``
+    With ``PBPRegressorCV(n_jobs=-1)`` it is the model that ``probprop fit``
     writes for the same rows, bit for bit; with the default `estimator`, the model of ``probprop fit
-    --fast --test-fraction 0``. Columns that are absent, have missing values that `estimator` does
-    not take, or hold what no model can use, such as a name for every row, are a `TableError`.
+    --fast --test-fraction 0``. Columns that are absent, or have missing values that `estimator`
+    does not take, are a `TableError`. `TableEncoder` says which columns are dropped.
 
     Parameters
     ----------
@@ -326,9 +306,8 @@ def fit_table_model(
     target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
         Several columns of numbers are predicted by one network, each with its own noise.
-    features : sequence of str, or mapping of str to str, default=None
-        Columns to predict it from; None means all others. A mapping says what each holds, as
-        ``kinds`` of a `TableModel` does; otherwise that is found from the values.
+    features : sequence of str, default=None
+        Columns to predict it from; None means all others, without those that identify the rows.
     drop : collection of str, default=()
         Columns to leave out.
     estimator : estimator of probprop, default=None
@@ -371,20 +350,14 @@ def fit_table_model(
     >>> model
     TableModel(PBPRegressor: 'weight' from 'kind', 'length')
     >>> model.encoded_names
-    ['length', 'kind=apple', 'kind=pear']
+    ['kind=apple', 'kind=pear', 'length']
     >>> mean, std = model.predict(fruit, return_std=True)
     """
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
     frame = counting.rows(frame)
     without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
-    if isinstance(features, Mapping):
-        kinds: Mapping[str, Kind] | None = features
-        chosen = list(features)
-        if taken := [name for name in (*targets, group) if name in features]:
-            raise TableError(f"The column {taken[0]!r} cannot be a feature as well: choose one.")
-    else:
-        kinds, chosen = None, choose_features(frame, targets, features, without)
+    chosen = choose_features(frame, targets, features, without)
     given = select(frame, [*chosen, *targets])
     if estimator is None:
         check_no_missing(given[targets])
@@ -404,7 +377,10 @@ def fit_table_model(
         y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
-    encoder, X = fit_encoder(given[chosen], kinds)
+    encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
+    if encoder.dropped:
+        warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+    X = encoder.encode(given)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(
@@ -418,15 +394,16 @@ def fit_table_model(
         check_no_missing(select(frame, [group]))
         options["groups"] = pd.factorize(frame[group])[0]
     if time is not None:
-        n_folds = new.cv
+        cv = new.cv
+        n_folds = N_FOLDS if isinstance(cv, str) else cv
         new.set_params(cv=time_folds(times_of(frame, time), n_folds))
     fitted = new.fit(X, y, callback=callback, checkpoint=checkpoint, **options)
     if time is not None:  # a file has the number of folds, not their rows
-        fitted.set_params(cv=n_folds)
+        fitted.set_params(cv=cv)
     predicted = targets[0] if len(targets) == 1 else targets
     texts = None if na is None else tuple(na)
     baseline = () if is_classifier(new) else marginal(measure(y.reshape(len(y), -1)))
-    return TableModel(fitted, encoder, chosen, predicted, counting, texts, baseline)
+    return TableModel(fitted, encoder, predicted, counting, texts, baseline)
 
 
 def _check_folds(estimator: Any, group: str | None, time: str | None) -> None:
@@ -441,9 +418,10 @@ def _check_folds(estimator: Any, group: str | None, time: str | None) -> None:
             f"{type(estimator).__name__} has none: give PBPRegressorCV or PBPClassifierCV, or "
             "leave them out."
         )
-    if time is not None and not isinstance(estimator.cv, int):
+    if time is not None and not isinstance(estimator.cv, int | str):
         raise TableError(
-            f"With time, cv must be an int, the number of folds. Got {type(estimator.cv).__name__}."
+            f"With time, cv must be 'auto' or an int, the number of folds. "
+            f"Got {type(estimator.cv).__name__}."
         )
 
 

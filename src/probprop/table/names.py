@@ -85,6 +85,23 @@ def listed(names: Collection[Any], most: int = 10, write: Callable[[Any], str] =
 # ---- Which columns of a table a model takes
 
 
+def as_frame(X: Any) -> pd.DataFrame | None:
+    """Return a table of pandas, polars, pyarrow or the like as a pandas frame; None for others."""
+    if type(X).__module__.startswith(("numpy", "scipy", "builtins")):
+        return None
+    import narwhals.stable.v2 as nw
+
+    table = nw.from_native(X, pass_through=True)
+    if isinstance(table, nw.LazyFrame):
+        table = table.collect()
+    if not isinstance(table, nw.DataFrame):
+        return None
+    try:
+        return table.to_pandas()
+    except ModuleNotFoundError as error:
+        raise ImportError("Tables need pandas: pip install 'probprop[cli]'") from error
+
+
 def source_of(frame: pd.DataFrame) -> str:
     """Name a table as messages do: by the file it was read from, where there is one."""
     return str(frame.attrs.get("source", "The table"))

@@ -12,7 +12,6 @@ from pandas.api import types
 
 from probprop._types import Array, FloatArray
 from probprop.table.columns import (
-    MOST_CATEGORIES,
     Kind,
     are_numbers,
     booleans,
@@ -27,6 +26,7 @@ from probprop.table.names import TableError, check_present, listed, select, sour
 Task = Literal["regression", "classification"]
 
 _FEW = 10  # different whole numbers, which may be classes
+_MOST_CLASSES = 1_000
 _MANY = 20  # more different classes than this, in more than half the rows, are no classes
 
 
@@ -132,7 +132,7 @@ def _check_number(target: str, column: pd.Series) -> None:
             f"The target {target!r} has only one class, {different[0][:50]!r}, in all "
             f"{len(column)} rows: give rows of another class too."
         )
-    if n > MOST_CATEGORIES or (n > _MANY and n > 0.5 * len(column)):
+    if n > _MOST_CLASSES or (n > _MANY and n > 0.5 * len(column)):
         raise TableError(
             f"The target {target!r} has {n} different values in {len(column)} rows, such as "
             f"{different[0][:50]!r}, as measurements or names of the rows have: give a column "

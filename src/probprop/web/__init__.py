@@ -1,6 +1,6 @@
 """The kernel for pages: cpp/ as WebAssembly, the script that calls it, and pages that hold both.
 
-``kernel.wasm`` is what ``make wasm`` builds from the sources of the compiled kernel;
+``kernel.wasm`` is what ``make generated`` builds from the sources of the compiled kernel;
 ``kernel.json`` says from which. ``kernel.js`` begins with its interface.
 """
 

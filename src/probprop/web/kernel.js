@@ -3,11 +3,11 @@
  *
  * A classic script without dependencies, which defines ProbpropKernel:
  *
- *   kernel = await ProbpropKernel.load(bytes)            // those of kernel.wasm
+ *   kernel = await ProbpropKernel.load(bytes)            // of kernel.wasm
  *   kernel = await ProbpropKernel.loadPacked(text)       // the same, gzip and base64, as in a page
  *
- * A page needs script-src 'wasm-unsafe-eval'. Names are those of the Python package. Arrays are flat
- * and row-major, of numbers in standardised units; results are new Float64Arrays.
+ * A page needs script-src 'wasm-unsafe-eval'. Names are as in the Python package. Arrays are flat
+ * and row-major, of numbers in standardized units; results are new Float64Arrays.
  * A network is {sizes, m_w, v_w}: sizes counts the units of each layer, [n_features, ..., K];
  * m_w and v_w hold the layers one after the other, input to output, each (n_out, n_in + 1) with the
  * bias last, as in a Posterior. X may also list only the inputs that are not 0: compressed rows,
@@ -32,8 +32,9 @@
  *                                                 free()
  *   kernel.train(task)                         -> {posterior, log_Z_sum, counts}
  *
- * Members are an equal mixture of networks for each of n targets, {n_members, mean, epistemic_std,
- * aleatoric_std, tail}, (n_members, n) each, in any units: as a Mixture with log-normal noise.
+ * Members are a mixture of networks for each of n targets, {weights, mean, epistemic_std,
+ * aleatoric_std, tail}: weights, (n_members,), above 0, and the rest, (n_members, n) each, in any
+ * units, as a Mixture with log-normal noise.
  *
  * A task is {posterior, likelihood, X, y, refine} and, if wanted, {X_var, n_blocks, random, memory,
  * tail_rate, watch, informative_ratio}, as Task in inference/task.py. A posterior is a network with
@@ -71,10 +72,10 @@ const ProbpropKernel = (() => {
     return [entries.length / n_columns, n_columns];
   }
   // The number of targets that members predict.
-  function countTargets({ n_members, mean, epistemic_std, aleatoric_std, tail }) {
+  function countTargets({ weights, mean, epistemic_std, aleatoric_std, tail }) {
     const fits = [epistemic_std, aleatoric_std, tail].every((a) => a.length === mean.length);
-    check(fits && mean.length % n_members === 0, "the arrays of members differ in length");
-    return mean.length / n_members;
+    check(fits && mean.length % weights.length === 0, "the arrays of members differ in length");
+    return mean.length / weights.length;
   }
   function succeed(status) {
     if (status !== 0) throw new Error(`The kernel stopped: ${FAILURES[status]}.`);
@@ -137,10 +138,11 @@ const ProbpropKernel = (() => {
       return [...at, this.numbers(m_w), this.numbers(v_w)];
     }
     members(members) {
-      const { n_members, mean, epistemic_std, aleatoric_std, tail } = members;
-      const moments = [mean, epistemic_std, aleatoric_std].map((a) => this.numbers(a));
+      const { weights, mean, epistemic_std, aleatoric_std, tail } = members;
+      const arrays = [weights, mean, epistemic_std, aleatoric_std].map((a) => this.numbers(a));
       const heavy = tail.some((t) => t > 0);
-      return [n_members, mean.length / n_members, ...moments, heavy ? this.numbers(tail) : 0];
+      const n_members = weights.length;
+      return [n_members, mean.length / n_members, ...arrays, heavy ? this.numbers(tail) : 0];
     }
     free() {
       for (const pointer of this.listed) this.wasm.delete_rows(pointer);
@@ -206,7 +208,7 @@ const ProbpropKernel = (() => {
 
     gradient(network, X) {
       checkNetwork(network);
-      check(network.sizes.at(-1) === 1, "the gradient is that of one output");
+      check(network.sizes.at(-1) === 1, "the gradient needs one output");
       const [n, n_columns] = shapeOf(X, network.sizes);
       return this.within((scope) => {
         const lengths = [n, n, n * n_columns, n * n_columns];
@@ -309,7 +311,7 @@ const ProbpropKernel = (() => {
       const n = members.mean.length;
       return this.within((scope) => {
         const out = scope.room(8 * 3 * n);
-        const [, , mean, model, noise] = scope.members(members);
+        const [, , , mean, model, noise] = scope.members(members);
         succeed(this.wasm.power_moments(mean, model, noise, n, power, out));
         const [m, epistemic_std, aleatoric_std] = [0, 1, 2].map((i) => scope.get(out + 8 * i * n, n));
         return { mean: m, epistemic_std, aleatoric_std };

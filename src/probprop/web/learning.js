@@ -241,7 +241,7 @@ const ProbpropLearning = (kernel) => {
         mean,
         epistemic_std: v_model.map(Math.sqrt),
         aleatoric_std: v_noise.map(Math.sqrt),
-        ...kernel.interval({ n_members: members.length, ...stacks }, LEVEL),
+        ...kernel.interval({ weights: members.map(() => 1), ...stacks }, LEVEL),
       };
     }
 

@@ -12,10 +12,8 @@ from numpy.testing import assert_array_equal
 from cv_models import LABELS, X, Y, answers, assert_equal, small, small_classifier
 from model_files import header_of
 from probprop import Candidate, load
-from probprop.estimators.cv.policy import read_candidates
 from probprop.plot.model import candidate_in_words
 from probprop.report import calibration_in_words
-from probprop.report.sections import cross_validation_sections
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -48,34 +46,21 @@ def network_of(model: Any) -> Any:
 
 @pytest.mark.parametrize("n", [2, 3, 15, 150])
 def test_it_is_what_was_asked_for_with_any_number_of_rows(n: int) -> None:
-    assert fit("constant", X[:n], Y[:n]).predict_distribution(X).tail is None
+    assert fit("constant", X[:n], Y[:n]).calibration_.noise is None
     model = fit("input", X[:n], Y[:n])
     p = model.predict_distribution(X)
-    assert p.tail is not None
+    assert model.calibration_.noise is not None
     assert np.isfinite(p.logpdf(Y)).all()
     model.partial_fit(X[:5], Y[:5])
     assert model.calibration_.noise is not None
 
 
-def test_every_candidate_has_its_own() -> None:
-    """The noise of the winner counts, whatever that of the others is."""
-    linear = Candidate(None, (), noise="input")
-    deep = Candidate(None, (4, 4), noise="constant")
-    model = small(candidates=[deep, linear]).fit(X, Y)
-    won = model.choice_.candidate
-    assert (model.calibration_.noise is None) == (won == deep)
-
-
 def test_words() -> None:
     assert candidate_in_words(Candidate(4, noise="input")) == "4 ramps, 50, noise network, no cap"
     constant, network = fit("constant"), fit("input", EVEN, EVEN_Y)
-    assert calibration_in_words(constant).endswith("; the noise is the same everywhere")
+    assert "; the noise is the same everywhere; learned shape" in calibration_in_words(constant)
     gain = f"{network.calibration_.gain:+.3f}".replace("-", "−")
     assert f"a noise network, which gains {gain} ±" in calibration_in_words(network)
-    texts = [cross_validation_sections(model, "y")[1].text for model in (constant, network)]
-    assert "to be the same everywhere, as the setting asks." in texts[0]
-    assert f"gains {gain} ±" in texts[1]
-    assert "in log density per row. It is used, as the setting asks." in texts[1]
 
 
 # ---- What is refused
@@ -86,8 +71,8 @@ def test_refusals() -> None:
         Candidate(noise="none")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"noise of a candidate is for .* regression. Got 'input'"):
         small_classifier(candidates=[Candidate(noise="input")]).fit(X, LABELS)
-    with pytest.raises(ValueError, match=r'must differ in more than their noise.*noise="auto"'):
-        read_candidates([Candidate(noise="input"), {"noise": "constant"}], "good", 100)
+    with pytest.raises(ValueError, match="candidates must have the same noise"):
+        small(candidates=[Candidate(noise="input"), {"noise": "constant"}]).fit(X, Y)
 
 
 # ---- Files
@@ -99,7 +84,7 @@ def test_files(tmp_path: Path, noise: str) -> None:
     model.save(tmp_path / "m")
     loaded = load(tmp_path / "m")
     assert_equal(model, loaded)
-    assert loaded.choice_.candidate.noise == noise
+    assert loaded.best_params_["noise"] == noise
     assert loaded.candidates[0].noise == noise
     assert_array_equal(answers(model), answers(loaded))
 
@@ -109,8 +94,9 @@ def test_a_file_without_this_setting_has_its_default(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:
         candidates = [
-            header["choice_"]["curves"][0]["candidate"],
+            *(each["candidate"] for each in header["groups_"]),
+            *(each["candidate"] for each in header["trials_"]),
             *(each["candidate"] for each in header["parameters"]["candidates"]),
         ]
-        assert [candidate.pop("noise") for candidate in candidates] == ["auto", "auto"]
+        assert {candidate.pop("noise") for candidate in candidates} == {"auto"}
     assert_equal(model, load(tmp_path / "m"))

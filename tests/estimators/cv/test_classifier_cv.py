@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from probprop import Candidate, ClassMixture, PBPClassifier, PBPClassifierCV
 from probprop.estimators.cv.calibration import LabelsOutOfFold, LogTemperature, tempered
 from probprop.estimators.cv.folds import dealt_by_value, make_folds
-from probprop.estimators.cv.policy import OF_LABELS, usual_candidates
+from probprop.estimators.cv.policy import default_candidates, policy_of
 from probprop.inference.likelihoods import of_classes
 from sklearn_checks import expected_failures
 
@@ -64,7 +64,7 @@ def test_the_folds_are_fits_of_their_own(n_classes: int) -> None:
     T = model.calibration_.temperature
     for member, (train, test) in zip(model.estimators_, splits, strict=True):
         alone = PBPClassifier(
-            (5,), n_epochs=model.choice_.n_epochs, dtype="float32", random_state=member.random_state
+            (5,), n_epochs=model.n_iter_, dtype="float32", random_state=member.random_state
         ).fit(X[train], y[train])
         assert_array_equal(alone.posterior_.m_w[0], member.posterior_.m_w[0])
         assert alone.history_ == member.history_
@@ -74,10 +74,7 @@ def test_the_folds_are_fits_of_their_own(n_classes: int) -> None:
         log_p[test] = tempered(alone.likelihood_, p.mean, p.std**2, T).log_proba[at]
     found = model.calibration_
     assert_allclose([found.raw_log_loss, found.log_loss], [-raw.mean(), -log_p.mean()], rtol=1e-5)
-    curve = model.choice_.curves[0]
-    at = curve.n_epochs.index(model.choice_.n_epochs)
-    assert curve.calibrated[at] == max(curve.calibrated) == -found.log_loss
-    assert curve.factor[at] == T
+    assert model.best_score_ == pytest.approx(-found.log_loss)
     assert found.n_rows == 60
     oof = model.oof_predictive_.log_proba[np.arange(60), index]
     assert_allclose(oof, log_p, atol=1e-5)
@@ -106,9 +103,7 @@ def test_it_is_better_than_one_network_that_is_too_sure() -> None:
     model = PBPClassifierCV(candidates=candidates, random_state=0).fit(X[::2], y[::2])
     assert model.calibration_.temperature > 1.0
     assert model.calibration_.log_loss < model.calibration_.raw_log_loss
-    single = PBPClassifier(
-        (20,), evidence_cap=None, n_epochs=model.choice_.n_epochs, random_state=0
-    )
+    single = PBPClassifier((20,), evidence_cap=None, n_epochs=model.n_iter_, random_state=0)
     ours, theirs = (
         log_loss(y[1::2], p)
         for p in (model.predict_proba(X[1::2]), single.fit(X[::2], y[::2]).predict_proba(X[1::2]))
@@ -196,7 +191,7 @@ def test_a_class_with_one_row() -> None:
 
 def test_two_rows() -> None:
     model = small().fit([[0.0], [1.0]], ["a", "b"])
-    assert len(model.estimators_) == 4
+    assert len(model.estimators_) == 2
     assert np.isfinite(model.predict_log_proba([[0.5]])).all()
 
 
@@ -238,28 +233,25 @@ def test_scores_frames_pickles_and_threads() -> None:
     assert model.score(X, y) > 0.95
     assert clone(model).get_params()["candidates"] == candidates
     assert model.n_samples_seen_ == 150
-    assert model.n_iter_ == model.choice_.n_epochs
+    assert model.n_iter_ == max(group.n_epochs for group in model.groups_)
     assert isinstance(X, pd.DataFrame)
     assert cross_val_score(small(), X, y, cv=2, scoring="neg_log_loss").min() > -0.4
 
 
 def test_what_is_compared() -> None:
-    few, many = (usual_candidates("good", n, OF_LABELS) for n in (500, OF_LABELS.rows[0]))
-    assert {c.evidence_cap for c in [*few, *many]} == {10.0, 30.0}
-    plain = {(None, ()), (None, (48, 48))}
-    assert {(c.n_bins, c.layers) for c in few} - plain == {
-        (None, (10,)),
-        (None, (20,)),
-        (None, (48,)),
-        (16, (48,)),
-    }
-    assert {(c.n_bins, c.layers) for c in many} - plain == {(None, (96,)), (32, (96,))}
-    fast = usual_candidates("fast", 500, OF_LABELS)
+    few, many = (policy_of(n, classification=True) for n in (500, 1_000))
+    for line, layers in (
+        (few, {(None, ()), (None, (10,)), (None, (48,)), (None, (48, 48)), (16, (48,))}),
+        (many, {(None, ()), (None, (96,)), (None, (48, 48)), (32, (96,))}),
+    ):
+        candidates = default_candidates("good", line)
+        assert {(c.n_bins, c.layers) for c in candidates} == layers
+        assert {c.evidence_cap for c in candidates} == {10.0, 30.0}
+    fast = default_candidates("fast", few)
     assert [(c.n_bins, c.layers, c.evidence_cap) for c in fast] == [
         (None, (48,), 10.0),
         (16, (48,), 10.0),
     ]
-    assert len(usual_candidates("best", 500, OF_LABELS)) == 20
 
 
 def clusters(n: int, n_classes: int, seed: int = 0) -> tuple[Any, Any]:
@@ -272,21 +264,23 @@ def clusters(n: int, n_classes: int, seed: int = 0) -> tuple[Any, Any]:
 @pytest.mark.parametrize(("n_classes", "n_epochs"), [(32, (20, 40, 80)), (64, (10, 20))])
 def test_many_classes_take_fewer_epochs(n_classes: int, n_epochs: tuple[int, ...]) -> None:
     model = small().fit(*clusters(130, n_classes))
-    [curve] = model.choice_.curves
-    assert curve.n_epochs == n_epochs[: len(curve.n_epochs)]
-    assert len(curve.n_epochs) > 1
+    [trial] = model.trials_
+    assert trial.n_epochs == n_epochs[: len(trial.n_epochs)]
+    assert len(trial.n_epochs) > 1
 
 
 @pytest.mark.slow
 def test_many_classes_are_compared_with_one_evidence_cap() -> None:
     model = small(candidates="auto", budget="good").fit(*clusters(70, 35))
-    assert {curve.candidate.evidence_cap for curve in model.choice_.curves} == {10.0}
-    assert len(model.choice_.curves) == 6
+    assert {trial.candidate.evidence_cap for trial in model.trials_} == {10.0}
+    assert len(model.trials_) == 5
 
 
 def test_many_classes_are_learned() -> None:
     X, y = clusters(800, 40)
-    model = small(candidates=[{"hidden": 20, "evidence_cap": 10.0}]).fit(X[:600], y[:600])
+    model = small(candidates=[{"hidden_layer_sizes": 20, "evidence_cap": 10.0}]).fit(
+        X[:600], y[:600]
+    )
     proba = model.predict_proba(X[600:])
     assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
     assert log_loss(y[600:], proba) < 0.6 * np.log(40.0)  # of equal shares

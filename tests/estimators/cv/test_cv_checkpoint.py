@@ -35,7 +35,7 @@ class Stop(Exception):
 
 def bits(model: Any) -> list[object]:
     found: list[object] = [
-        repr(getattr(model, "choice_", "")),
+        repr([vars(trial) for trial in getattr(model, "trials_", [])]),
         repr(vars(model).get("calibration_")),
     ]
     for member in model.estimators_:
@@ -140,7 +140,6 @@ def test_what_would_not_be_the_same_race_is_refused(tmp_path: Path) -> None:
     refused("is of other data", small(cv=KFold(5)))  # other folds
     for model, match in (
         (small(random_state=None), "random_state must be an int"),
-        (small(budget=1.0), "budget must be a name"),
         (PBPEnsemble(), "random_state must be an int"),
     ):
         with pytest.raises(ValueError, match=match):
@@ -149,7 +148,7 @@ def test_what_would_not_be_the_same_race_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_shards", [None, 2])
 @pytest.mark.parametrize("kind", [PBPRegressor, PBPClassifier])
-@pytest.mark.filterwarnings("ignore::probprop.inference.history.UpdateWarning")
+@pytest.mark.filterwarnings("ignore::probprop.inference.training.UpdateWarning")
 def test_an_ensemble_goes_on_to_the_same_bits(kind: Any, n_shards: Any, tmp_path: Path) -> None:
     n_copies = 1 + 1000 // len(Y)  # enough samples for two shards
     y = np.tile(Y if kind is PBPRegressor else LABELS, n_copies)
@@ -221,7 +220,7 @@ def test_steps_between_two_comparisons_are_dropped(tmp_path: Path) -> None:
     small().fit(X, Y, checkpoint=tmp_path / "c")
     file = module.CheckpointFile(tmp_path / "c", "", {})
     file._check = lambda about: None  # type: ignore[method-assign]
-    found = {int(part.label): part.state.n_iter for part in file.read_all()}
+    found = {int(part.label): part.state.n_iter for part in file.read()}
     # 20, 40 and 80 epochs of the race, of two steps and four, then those of the second partition.
     assert [*found.values()][:3] == [20, 40, 80]
 
@@ -229,11 +228,23 @@ def test_steps_between_two_comparisons_are_dropped(tmp_path: Path) -> None:
 # What the file was written with, then the same, then another: as Python and NumPy have them.
 AS_NUMPY = {
     "candidates": (
-        [{"n_bins": np.int64(4), "hidden": np.array([4]), "evidence_cap": np.float64(3.0)}],
-        [{"n_bins": 4, "hidden": [4], "evidence_cap": 3}],
-        [{"n_bins": np.int64(4), "hidden": np.array([4]), "evidence_cap": np.float64(4.0)}],
+        [
+            {
+                "n_bins": np.int64(4),
+                "hidden_layer_sizes": np.array([4]),
+                "evidence_cap": np.float64(3.0),
+            }
+        ],
+        [{"n_bins": 4, "hidden_layer_sizes": [4], "evidence_cap": 3}],
+        [
+            {
+                "n_bins": np.int64(4),
+                "hidden_layer_sizes": np.array([4]),
+                "evidence_cap": np.float64(4.0),
+            }
+        ],
     ),
-    "hidden": (
+    "hidden_layer_sizes": (
         np.array([Candidate(4, np.array([4]))], object),
         [Candidate(np.int64(4), 4)],
         [Candidate(4, np.array([5]))],
@@ -246,7 +257,7 @@ AS_NUMPY = {
 
 @pytest.mark.parametrize("case", AS_NUMPY)
 def test_settings_that_numpy_holds_are_compared_by_value(case: str, tmp_path: Path) -> None:
-    name, path = "candidates" if case == "hidden" else case, tmp_path / "c"
+    name, path = "candidates" if case == "hidden_layer_sizes" else case, tmp_path / "c"
     usual: dict[str, Any] = {"candidates": [ENCODED]}
     first, same, other = ({**usual, name: value} for value in AS_NUMPY[case])
     expected = small(**first).fit(X, Y, checkpoint=path).predict(X)

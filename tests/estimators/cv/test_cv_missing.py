@@ -39,7 +39,9 @@ def fast(kind: Any = PBPRegressorCV, **options: Any) -> Any:
 @cache
 def fitted() -> PBPRegressorCV:
     """A model on features that are not encoded, fitted on complete samples; no test changes it."""
-    return fast(candidates=[{"hidden": (50,), "evidence_cap": 10.0}]).fit(*weather(N_TRAIN))  # type: ignore[no-any-return]
+    return fast(candidates=[{"hidden_layer_sizes": (50,), "evidence_cap": 10.0}]).fit(
+        *weather(N_TRAIN)
+    )  # type: ignore[no-any-return]
 
 
 def blank(X: np.ndarray, j: int) -> np.ndarray:

@@ -95,7 +95,8 @@ def test_the_gain_is_that_of_the_exact_density(made: Any, judged: Judged) -> Non
 def calibrated(X: Any, oof: OutOfFold) -> Calibration:
     held_out = HeldOut([Fold(np.arange(N), np.arange(N), 0)])
     judge = ValuesJudge(Gaussian())
-    return judge.calibrate(oof, held_out, Encodings(X, FLOAT64), 1, 0, 1).calibration
+    encodings = Encodings(X, FLOAT64)
+    return judge.calibrate([oof], np.ones(1), held_out, encodings, 0, 1).calibration
 
 
 def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:

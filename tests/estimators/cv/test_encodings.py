@@ -8,7 +8,7 @@ import pytest
 from probprop import PBPRegressorCV
 from probprop.estimators.cv.folds import MOST_RAMPS, Encodings, Fold, HeldOut, side_by_side
 from probprop.estimators.cv.missing import masked
-from probprop.estimators.cv.policy import read_budget, usual_candidates
+from probprop.estimators.cv.policy import default_candidates, policy_of
 
 
 def encodings(n_columns: int) -> Encodings:
@@ -30,7 +30,9 @@ def test_columns_of_two_values_have_no_ramps_that_count() -> None:
 
 @pytest.mark.parametrize(("n_columns", "bins"), [(10, [16]), (100, [8]), (300, [])])
 def test_candidates_of_wide_tables(n_columns: int, bins: list[int]) -> None:
-    found = usual_candidates("good", 100, bins_that_fit=encodings(n_columns).bins_that_fit)
+    found = default_candidates(
+        "good", policy_of(100, classification=False), encodings(n_columns).bins_that_fit
+    )
     assert list(dict.fromkeys(c.n_bins for c in found)) == [None, *bins]
 
 
@@ -38,7 +40,7 @@ def test_a_very_wide_table_is_fitted() -> None:
     random = np.random.RandomState(0)
     X = random.standard_normal((40, 300))
     model = PBPRegressorCV(budget="fast", random_state=0).fit(X, X[:, 0])
-    assert model.encoding_ is None
+    assert {group.encoding for group in model.groups_} == {None}
     assert np.isfinite(model.predict(X, return_std=True)).all()
 
 
@@ -59,9 +61,3 @@ def test_one_feature_is_masked_or_a_quarter() -> None:
     X, which = masked(np.zeros((5, 8)))
     assert np.isnan(X).sum(axis=1).tolist() == [1, 1, 1, 2, 1]
     assert which.tolist() == [0, 1, 2, 8, 3]
-
-
-def test_seconds_leave_a_third_for_the_noise_network() -> None:
-    budget = read_budget(30)
-    assert (budget.seconds, budget.most_after) == (30.0, 10.0)
-    assert read_budget("fast").checks == (20, 40, 80)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from sklearn.model_selection import KFold
 
 from cv_models import LABELS, PRICES, RAW, X, Y, small, small_classifier
 from probprop import Candidate, PBPRegressorCV
-from probprop.estimators.cv import policy, search
+from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import ValuesJudge
 from probprop.estimators.cv.folds import Encodings, two_ends
-from probprop.estimators.cv.policy import BUDGETS, Budget, usual_candidates
-from probprop.estimators.cv.search import Contest, line_up
+from probprop.estimators.cv.policy import BUDGETS
+from probprop.estimators.cv.search import Problem, begin_trials
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.posterior import flat
 
@@ -31,10 +32,19 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "LARGE", N)
     monkeypatch.setattr(policy, "HELD_OUT", N_HELD)
     monkeypatch.setattr(policy, "AS_IF", 20)
+    few, large = policy.REGRESSION[0], policy.REGRESSION[-1]
+    monkeypatch.setattr(policy, "REGRESSION", (few, replace(large, n_samples=N)))
+    few, large = policy.CLASSIFICATION[0], policy.CLASSIFICATION[-1]
+    large = replace(large, n_samples=N, n_folds=2)
+    monkeypatch.setattr(policy, "CLASSIFICATION", (few, large))
     monkeypatch.setattr(policy, "MIN_ROWS_FOR_POWER", N_HELD)
 
 
 is_large = pytest.mark.usefixtures("_small_is_large")
+
+
+def large(**parameters: Any) -> PBPRegressorCV:
+    return small(**{"cv": "auto", **parameters})
 
 
 def weights(model: Any) -> list[bytes]:
@@ -44,16 +54,13 @@ def weights(model: Any) -> list[bytes]:
 # ---- The rules
 
 
-@given(st.sampled_from([*BUDGETS]), st.integers(80_000, 50_000_000))
+@given(st.sampled_from([*BUDGETS]), st.integers(100_000, 50_000_000))
 def test_epochs_show_as_many_rows_whatever_the_table(name: str, n_rows: int) -> None:
-    budget = BUDGETS[name]
-    found = policy.shown_as_often(budget, n_rows)
-    assert list(found.checks) == sorted({*found.checks})
-    assert min(found.checks) >= 1
-    shown, wanted = found.checks[-1] * n_rows, budget.checks[-1] * policy.AS_IF
+    rungs = policy.rungs_of(name, n_rows, n_rows)
+    assert list(rungs) == sorted({*rungs})
+    assert min(rungs) >= 1
+    shown, wanted = rungs[-1] * n_rows, BUDGETS[name][-1] * policy.AS_IF
     assert wanted <= shown < wanted + n_rows
-    assert found.first_cut in found.checks
-    assert found.seconds == budget.seconds
 
 
 @given(st.integers(5, 120_000), st.integers(0, 99))
@@ -71,20 +78,12 @@ def test_two_ends_are_held_out_and_all_others_learned(n_rows: int, seed: int) ->
 def test_no_network_has_a_copy_of_its_rows() -> None:
     folds = two_ends(N, np.random.RandomState(0))
     encodings = Encodings(X, np.dtype(np.float32))
-    contest = Contest(encodings, Y, folds, ValuesJudge(Gaussian()))
-    for runner in line_up([Candidate(4, (3,)), Candidate(4, (3, 2)), RAW], contest, folds):
-        rows = encodings.rows(runner.curve.candidate.n_bins)
-        for run in runner.runs:
-            assert np.shares_memory(run.rows.X, rows)
+    problem = Problem(encodings, Y, folds, ValuesJudge(Gaussian()))
+    for trial in begin_trials([Candidate(4, (3,)), Candidate(4, (3, 2)), RAW], problem, folds):
+        encoded = trial.trial.candidate.n_bins is not None
+        for run in trial.runs:
+            assert np.shares_memory(run.rows.X.X if encoded else run.rows.X, X)
             assert np.shares_memory(run.rows.y, Y)
-
-
-def test_one_evidence_cap_of_each_form_is_compared() -> None:
-    for budget in ("fast", "good", "best"):
-        alone = usual_candidates(budget, 200_000, one_evidence_cap=True)
-        forms = {c.form for c in usual_candidates(budget, 200_000)}
-        assert {c.evidence_cap for c in alone} == {10.0}
-        assert len(alone) == len(forms)
 
 
 # ---- What a fit makes of them
@@ -92,53 +91,45 @@ def test_one_evidence_cap_of_each_form_is_compared() -> None:
 
 @is_large
 def test_rows_held_out_are_predicted_by_networks_that_have_not_seen_them() -> None:
-    model = small(candidates=[RAW], budget="fast").fit(X, Y)
-    assert len(model.estimators_) == 4
-    assert model.n_partitions_ == 2
+    model = large(candidates=[RAW], budget="fast").fit(X, Y)
+    assert len(model.estimators_) == 2
     assert len(model.oof_rows_) == len({*model.oof_rows_.tolist()}) == 2 * N_HELD
-    assert [member.n_samples_seen_ for member in model.estimators_] == [N - N_HELD] * 4
+    assert [member.n_samples_seen_ for member in model.estimators_] == [N - N_HELD] * 2
     assert model.n_samples_seen_ == N
     assert model.calibration_.n_rows == 2 * N_HELD
     for half, fold in ((slice(N_HELD), 0), (slice(N_HELD, None), 1)):
         rows = model.oof_rows_[half]
-        of_fold = [model.estimators_[i].predict(X[rows]) for i in (fold, 2 + fold)]
-        assert_allclose(model.oof_predictive_.mean[half], np.mean(of_fold, axis=0), rtol=1e-6)
+        of_fold = model.estimators_[fold].predict(X[rows])
+        assert_allclose(model.oof_predictive_.mean[half], of_fold, rtol=1e-6)
         y = Y.copy()
-        y[rows[3]] += 1e-3  # two networks do not know it, and no number of epochs changes
-        changed = weights(small(candidates=[RAW], budget="fast").fit(X, y))
+        y[rows[3]] += 1e-4  # one network does not know it, and no number of epochs changes
+        changed = weights(large(candidates=[RAW], budget="fast").fit(X, y))
         same = [a == b for a, b in zip(weights(model), changed, strict=True)]
-        assert same == [fold == 0, fold == 1] * 2
+        assert same == [fold == 0, fold == 1]
 
 
 @is_large
 def test_it_does_not_depend_on_threads() -> None:
-    one, two = (small(n_jobs=n).fit(X, Y) for n in (1, 2))
+    one, two = (large(n_jobs=n).fit(X, Y) for n in (1, 2))
     assert weights(one) == weights(two)
     assert repr(one.calibration_) == repr(two.calibration_)
 
 
 @is_large
 def test_one_row_less_is_not_large() -> None:
-    model = small(candidates=[RAW]).fit(X[:-1], Y[:-1])
+    model = large(candidates=[RAW]).fit(X[:-1], Y[:-1])
     assert_array_equal(model.oof_rows_, np.arange(N - 1))
 
 
 @is_large
 def test_a_power_is_decided_by_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    advance, n_trained = search.advance, list[int]()
-
-    def counted(runs: Any, *rest: Any) -> Any:
-        n_trained.append(len(runs))
-        return advance(runs, *rest)
-
-    monkeypatch.setattr(search, "advance", counted)
-    model = small(candidates="auto").fit(X, PRICES)
+    monkeypatch.setattr(policy, "AS_IF", N)
+    model = large(candidates="auto").fit(X, PRICES)
     assert model.calibration_.transformation is not None
-    assert model.choice_.candidate.power is not None
-    assert len(model.estimators_) == 4
-    # The candidates, then the best of them with the power; at last the three other networks.
-    assert list(dict.fromkeys(n_trained)) == [2, 1, 3]
-    assert n_trained.count(3) == model.choice_.n_epochs
+    assert {group.candidate.power for group in model.groups_} == {
+        model.calibration_.transformation.power
+    }
+    assert len(model.estimators_) == 2 * len(model.groups_)
 
 
 @is_large
@@ -146,7 +137,7 @@ def test_a_power_is_decided_by_one_network(monkeypatch: pytest.MonkeyPatch) -> N
     ("cv", "groups", "n_folds"), [(KFold(3), None, 3), (4, np.arange(N) // 10, 4)]
 )
 def test_folds_and_groups_that_are_given_are_kept(cv: Any, groups: Any, n_folds: int) -> None:
-    model = small(cv=cv, candidates=[RAW]).fit(X, Y, groups=groups)
+    model = large(cv=cv, candidates=[RAW]).fit(X, Y, groups=groups)
     assert len(model.estimators_) == n_folds
     assert_array_equal(model.oof_rows_, np.arange(N))
 
@@ -155,18 +146,18 @@ def test_folds_and_groups_that_are_given_are_kept(cv: Any, groups: Any, n_folds:
 def test_rows_of_weight_0_are_left_out_and_not_counted() -> None:
     some = np.tile([1.0, 1.0, 0.0], 150)
     rows, y = np.tile(X, (3, 1)), np.tile(Y, 3)
-    model = small(candidates=[RAW]).fit(rows, y, some)
+    model = large(candidates=[RAW]).fit(rows, y, some)
     assert model.n_samples_seen_ == 300
-    assert len(model.estimators_) == 4
+    assert len(model.estimators_) == 2
     assert (some[model.oof_rows_] > 0.0).all()
-    of_fold = [model.estimators_[i].predict(rows[model.oof_rows_[:N_HELD]]) for i in (0, 2)]
-    assert_allclose(model.oof_predictive_.mean[:N_HELD], np.mean(of_fold, axis=0), rtol=1e-6)
+    of_fold = model.estimators_[0].predict(rows[model.oof_rows_[:N_HELD]])
+    assert_allclose(model.oof_predictive_.mean[:N_HELD], of_fold, rtol=1e-6)
 
 
 @is_large
 def test_labels() -> None:
-    model = small_classifier(candidates=[RAW]).fit(X, LABELS)
-    assert len(model.estimators_) == 4
+    model = small_classifier(cv="auto", candidates=[RAW]).fit(X, LABELS)
+    assert len(model.estimators_) == 2
     assert model.oof_predictive_.proba.shape == (2 * N_HELD, 3)
     assert model.partial_fit(X[:4], LABELS[:4]).n_samples_seen_ == N + 4
 
@@ -178,14 +169,13 @@ def test_ctrl_c_keeps_the_best_so_far(stage: str) -> None:
 
     def press(share: Any) -> None:
         told.append(share.stage)
-        if (
-            share.stage == stage and told.count(stage) == 6
-        ):  # some epochs after the first comparison
+        # Some epochs after the first rung, or in the middle of the last training.
+        if share.stage == stage and told.count(stage) == (6 if "comparing" in stage else 2):
             raise KeyboardInterrupt
 
-    whole = small(candidates=[RAW]).fit(X, Y)
+    whole = large(candidates=[RAW]).fit(X, Y)
     with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
-        model: PBPRegressorCV = small(candidates=[RAW]).fit(X, Y, callback=press)
+        model: PBPRegressorCV = large(candidates=[RAW]).fit(X, Y, callback=press)
     assert len(model.estimators_) == 1
     assert len(model.oof_rows_) == N_HELD
     if stage == "training the best":  # the comparison was over
@@ -197,11 +187,7 @@ def test_ctrl_c_keeps_the_best_so_far(stage: str) -> None:
 def test_the_share_never_goes_back() -> None:
     for y, candidates in ((Y, [RAW]), (PRICES, "auto")):
         shares: list[Any] = []
-        small(candidates=candidates).fit(X, y, callback=shares.append)
+        large(candidates=candidates).fit(X, y, callback=shares.append)
         assert shares == sorted(shares)
         assert shares[-1] == 1.0
         assert shares[-1].stage == "calibrating"
-
-
-def test_a_budget_knows_its_chunks() -> None:
-    assert (Budget().chunk, policy.shown_as_often(Budget(), 10**6).chunk) == (10, 1)

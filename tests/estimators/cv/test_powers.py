@@ -10,22 +10,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import boxcox_llf
 
-from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, TransformedMixture
-from probprop.distributions.mixture import Mixture
-from probprop.distributions.power import box_cox_of
-from probprop.estimators.cv import search as search_module
-from probprop.estimators.cv.calibration import Calibrated, OutOfFold
-from probprop.estimators.cv.folds import Fold
-from probprop.estimators.cv.policy import MIN_ROWS_FOR_POWER
-from probprop.estimators.cv.search import (
-    Attempt,
-    CandidateCurve,
-    Check,
-    CVChoice,
-    Race,
-    power_of_residuals,
-    with_a_power,
+from probprop import (
+    BoxCox,
+    Candidate,
+    PBPClassifierCV,
+    PBPRegressorCV,
+    Recalibrated,
+    TransformedMixture,
 )
+from probprop.distributions.power import box_cox_of
+from probprop.estimators.cv.calibration import OutOfFold
+from probprop.estimators.cv.policy import MIN_ROWS_FOR_POWER
+from probprop.estimators.cv.search import power_of_residuals
 
 N = 200
 
@@ -91,68 +87,6 @@ class TestPower:
         assert power_of_residuals(y, out_of_fold(mean, first)) is None
 
 
-def attempt(
-    candidate: Candidate, mean: Any, *, interrupted: bool = False, n_folds: int = 1
-) -> Attempt:
-    """An attempt at targets of 0 that ended in these predictions, with a noise of 1."""
-    curve = CandidateCurve(candidate, (20,), (-1.0,), (-1.0,), (1.0,), "trained to the end")
-    check = Check(20, out_of_fold(mean), (), (), np.zeros(len(mean)), 0.0)
-    folds = [Fold(np.arange(0), np.arange(len(mean)), 0)] * n_folds
-    found = Race(CVChoice((curve,), 0, 20), (check,), (folds,), interrupted)
-    return Attempt(found, Calibrated("calibration", Mixture.of_one(mean, 0.0 * mean, 1.0)))
-
-
-class TestTheBetterOfTwo:
-    first = attempt(Candidate(), np.ones(100))
-
-    def of(self, second: Any) -> Attempt:
-        def train(candidate: Candidate) -> Attempt:
-            assert candidate == Candidate(power=0.5)
-            if isinstance(second, BaseException):
-                raise second
-            return attempt(candidate, second)
-
-        return with_a_power(self.first, 0.5, np.zeros(100), train)
-
-    def test_a_clear_gain_is_taken(self) -> None:
-        found = self.of(np.zeros(100))
-        assert found.race.choice.candidate == Candidate(power=0.5)
-        assert [c.candidate.power for c in found.race.choice.curves] == [None, 0.5]
-        assert_array_equal(found.calibrated.predictive.mean, np.zeros(100))
-
-    @pytest.mark.parametrize("share", [0.0, 0.02, 0.97])
-    def test_a_gain_must_be_clear(self, share: float) -> None:
-        mean = np.full(100, 1.1)
-        mean[: int(100 * share)] = 0.0
-        gain = 0.5 * (1.0 - mean**2)
-        is_clear = gain.mean() > 2.0 * gain.std() / 10.0
-        assert is_clear == (share > 0.9)
-        found = self.of(mean)
-        assert (found.race.choice.candidate.power == 0.5) == is_clear
-        last = found.race.choice.curves[-1].outcome
-        assert last == ("trained to the end" if is_clear else "no clear gain from the power")
-
-    def test_what_fails_or_is_interrupted_leaves_the_first(self) -> None:
-        for error, outcome in (
-            (FloatingPointError(), "predictions were not finite"),
-            (KeyboardInterrupt(), "interrupted"),
-        ):
-            found = self.of(error)
-            assert found.calibrated is self.first.calibrated
-            assert found.race.choice.candidate == Candidate()
-            assert found.race.choice.curves[1].outcome == outcome
-            assert found.race.interrupted == (outcome == "interrupted")
-
-    def test_ctrl_c_may_leave_rows_that_cannot_be_compared(self) -> None:
-        first = attempt(Candidate(), np.ones(100), n_folds=2)
-        part = attempt(Candidate(power=0.5), np.zeros(60), interrupted=True)
-        found = with_a_power(first, 0.5, np.zeros(100), lambda _: part)
-        assert found.calibrated is first.calibrated
-        assert found.race.choice.candidate == Candidate()
-        assert found.race.choice.curves[1].outcome == "interrupted"
-        assert found.race.interrupted
-
-
 @pytest.fixture(scope="module")
 def model() -> PBPRegressorCV:
     return PBPRegressorCV(budget="fast", random_state=0).fit(*prices())
@@ -162,9 +96,9 @@ class TestEstimator:
     def test_prices_are_predicted_on_their_scale(self, model: PBPRegressorCV) -> None:
         X, y = prices(500, seed=1)
         g = model.calibration_.transformation
-        assert g == BoxCox(model.choice_.candidate.power, g.unit)
+        assert g == BoxCox(model.best_params_["power"], g.unit)
         p = model.predict_distribution(X)
-        assert isinstance(p, TransformedMixture)
+        assert isinstance(p.base if isinstance(p, Recalibrated) else p, TransformedMixture)
         lower, upper = p.interval()
         assert (lower > 0.0).all()
         assert 0.9 < ((lower < y) & (y < upper)).mean() < 0.99
@@ -172,7 +106,8 @@ class TestEstimator:
         assert_array_equal(mean, p.mean)
         assert_array_equal(std, p.std)
         small = [Candidate(None, (50,), 10.0)]
-        plain = PBPRegressorCV(candidates=small, budget="fast", random_state=0).fit(*prices())
+        settings: dict[str, Any] = {"budget": "fast", "support": None, "random_state": 0}
+        plain = PBPRegressorCV(candidates=small, **settings).fit(*prices())
         assert plain.calibration_.transformation is None
         without = plain.predict_distribution(X)
         assert (without.interval()[0] < 0.0).any()
@@ -182,26 +117,25 @@ class TestEstimator:
         _, y = prices()
         inside = model.oof_predictive_.interval(0.9)
         assert 0.8 < ((inside[0] < y) & (y < inside[1])).mean() < 0.98
-        best = model.choice_.curves[model.choice_.best]
         members = model.estimators_[0].predict_distribution(prices()[0])
         assert np.abs(members.mean).max() < 10.0  # of logarithms
-        # The curve has the Jacobian: it is near the density in target units.
-        assert_allclose(max(best.calibrated), model.oof_predictive_.logpdf(y).mean(), atol=0.2)
+        # The score has the Jacobian: it is near the density in target units.
+        assert_allclose(model.best_score_, model.oof_predictive_.logpdf(y).mean(), atol=0.2)
 
     def test_targets_not_all_positive_stay_as_they_are(self) -> None:
         X, y = prices()
         y[0] = 0.0
         model = PBPRegressorCV(budget="fast", random_state=0).fit(X, y)
         assert model.calibration_.transformation is None
-        assert len(model.choice_.curves) == 2
+        assert [trial.candidate.power for trial in model.trials_] == [None, None]
 
-    def test_powers_may_be_candidates(self) -> None:
+    def test_candidates_may_have_a_power(self) -> None:
         X, y = prices()
-        both = [Candidate(None, (10,)), {"hidden": (10,), "power": 0}]
-        model = PBPRegressorCV(candidates=both, budget="fast", random_state=0).fit(X, y)
-        assert model.choice_.candidate == Candidate(None, (10,), power=0)
-        alone = PBPRegressorCV(candidates=both[1:], budget="fast", random_state=0).fit(X, y)
-        assert_array_equal(alone.predict(X), model.predict(X))
+        both = [Candidate(None, (10,)), {"hidden_layer_sizes": (10,), "power": 0}]
+        with pytest.raises(ValueError, match="candidates must have the same power"):
+            PBPRegressorCV(candidates=both).fit(X, y)
+        model = PBPRegressorCV(candidates=both[1:], budget="fast", random_state=0).fit(X, y)
+        assert model.best_params_["power"] == 0
         logs = PBPRegressorCV(candidates=both[:1], budget="fast", random_state=0).fit(X, np.log(y))
         median = model.predict_distribution(X).ppf(0.5)
         assert_allclose(median, np.exp(logs.predict_distribution(X).ppf(0.5)), rtol=1e-4)
@@ -211,14 +145,19 @@ class TestEstimator:
         (X, y), (X_new, y_new) = prices(), prices(100, seed=2)
         g = box_cox_of(y, 0.5)
         settings: dict[str, Any] = {"budget": "fast", "random_state": 0}
-        model = PBPRegressorCV(candidates=[Candidate(hidden=(10,), power=0.5)], **settings)
-        plain = PBPRegressorCV(candidates=[Candidate(hidden=(10,))], **settings)
+        model = PBPRegressorCV(
+            candidates=[Candidate(hidden_layer_sizes=(10,), power=0.5)], **settings
+        )
+        plain = PBPRegressorCV(candidates=[Candidate(hidden_layer_sizes=(10,))], **settings)
         model.fit(X, y).partial_fit(X_new, y_new)
         plain.fit(X, g.forward(y)).partial_fit(X_new, g.forward(y_new))
         assert model.calibration_.transformation == g
         assert_allclose(model.calibration_.factor, plain.calibration_.factor, rtol=1e-6)
         inside = np.array(plain.predict_distribution(X).interval())
-        assert_allclose(model.predict_distribution(X).interval(), g.inverse(inside), rtol=1e-6)
+        # Targets are uniform within a bin of normal scores, whatever their scale. Close to 0, where
+        # the root is steep, ends agree as a share of the unit only.
+        ends = model.predict_distribution(X).interval()
+        assert_allclose(ends, g.inverse(inside), rtol=1e-3, atol=1e-5 * g.unit)
         kept = model.predict(X)
         with pytest.raises(ValueError, match=r"predicts a power .* Got 0.0, and 1 such .* in 100"):
             model.partial_fit(X_new, np.append(y_new[1:], 0.0))
@@ -241,32 +180,3 @@ class TestEstimator:
         shares = [int(share) for share in re.findall(r"(\d+) %", capsys.readouterr().err)]
         assert shares == sorted(shares)
         assert shares[-1] == 100
-        assert any(80 < share < 100 for share in shares)  # while the power is tried
-
-    def test_seconds_are_kept_for_the_power(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seconds: list[Any] = []
-        held: list[Any] = []
-        race = search_module.race
-
-        def watched(*given: Any, reserve: Any = None, **options: Any) -> Race:
-            seconds.append(given[2].seconds)
-            if reserve is None:
-                return race(*given, **options)
-            return race(*given, reserve=lambda check: held.append(reserve(check)) or held[-1])
-
-        monkeypatch.setattr(search_module, "race", watched)
-        X, y = prices()
-        PBPRegressorCV(budget=0.4, random_state=0).fit(X, y)
-        assert len(seconds) == 2
-        assert_allclose(seconds[0], 0.4, atol=0.01)
-        assert_allclose(held, 0.08)
-        assert seconds[1] < 0.4
-        seconds.clear(), held.clear()
-        even = 100.0 + X[:, 0] + np.random.RandomState(0).standard_normal(len(X))
-        PBPRegressorCV(budget=0.4, random_state=0).fit(X, even)
-        assert_allclose(held[0], 0.08)  # before anything is known
-        assert set(held[1:]) == {0.0}
-        assert len(seconds) == 1
-        held.clear()
-        PBPRegressorCV(budget=0.2, random_state=0).fit(X, y - 1e4)  # not all are above 0
-        assert set(held) == {0.0}

@@ -1,209 +1,179 @@
-"""The seconds of a budget: how they are spent, on further partitions too, and why they are not."""
+"""The search: early stopping, stacking weights, Ctrl-C, results, and the folds with networks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import KFold
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 
-from cv_folds import ByHand, drawn_folds
-from cv_models import assert_equal
-from model_files import header_of
-from probprop import Candidate, PBPRegressor, PBPRegressorCV, load
+from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, Trial
 from probprop.estimators.cv import policy
 from probprop.estimators.cv import search as search_module
-from probprop.estimators.cv.calibration import ValuesJudge
-from probprop.estimators.cv.folds import Encodings, Fold, make_folds
-from probprop.estimators.cv.policy import MOST_PARTITIONS, Budget, read_budget, work_of_a_row
-from probprop.estimators.cv.search import Attempt, Contest, Search, Timer
+from probprop.estimators.cv.calibration import OutOfFold
+from probprop.estimators.cv.search import Evaluation, Running, pruned, stacked, stacking_weights
 from probprop.inference import training
-from probprop.inference.likelihoods import Gaussian
+from probprop.inference.posterior import initial_posterior
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
-ONE = [Candidate(None, (4,), 10.0)]
-THREE = [*ONE, Candidate(None, (4,), None), Candidate(None, (4, 4))]
-CHECKS = (20, 40, 80)
-CAP = f"the winner has learned {MOST_PARTITIONS} partitions"
+
+# ---- Early stopping
 
 
-def waves(n: int = 40, seed: int = 0) -> tuple[Any, Any]:
-    rng = np.random.RandomState(seed)
-    X = rng.uniform(-2.0, 2.0, size=(n, 2))
-    return X, 5.0 + 2.0 * np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(n)
+def evaluation(log_p: Any, n_hidden: int = 4) -> Evaluation:
+    """Networks with these log-likelihoods of out-of-fold samples."""
+    nothing = np.zeros(len(log_p))
+    q = initial_posterior(
+        [3, n_hidden, 1],
+        noise_shape=6.0,
+        noise_rate=6.0,
+        prior_shape=6.0,
+        prior_rate=6.0,
+        random_state=np.random.RandomState(0),
+        dtype=np.dtype(np.float64),
+    )
+    fitted = cast(Any, type("Fitted", (), {"posterior": q}))
+    oof = OutOfFold(nothing, nothing, nothing, nothing, 1.0)
+    return Evaluation(20, oof, (fitted,), (), np.asarray(log_p), (float(np.mean(log_p)),))
 
 
-class Clock:
-    """Time goes by with the work of the kernel; a noise network takes longer for its size."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, advance = 0.0, training.advance
-
-        def slow(runs: Any, n_epochs: int, n_threads: int = 1) -> Any:
-            self.now += n_epochs * sum(map(self.epoch, runs))
-            return advance(runs, n_epochs, n_threads)
-
-        monkeypatch.setattr(training, "advance", slow)
-
-    @staticmethod
-    def epoch(run: Any) -> float:
-        times = 2.2 if run.plan.likelihood.name == "scale" else 1.0
-        return 1e-6 * times * len(run.rows.y) * work_of_a_row(run.fitted.posterior.layer_sizes)
-
-    def __call__(self) -> float:
-        return self.now
+def running(*scores: float, spread: float = 0.0) -> Running:
+    """A trial with these scores; its best log-likelihoods differ by `spread` between samples."""
+    best = evaluation(max(scores) + spread * np.array([1.0, -1.0, 1.0, -1.0]))
+    n_epochs = tuple(20 * 2**i for i in range(len(scores)))
+    return Running(Trial(Candidate(), n_epochs, tuple((s,) for s in scores)), (), (), best)
 
 
-def search(seconds: float | None, clock: Any, *, noise: Any = "constant", **options: Any) -> Search:
-    X, y = waves()
+def outcomes(trials: list[Running], n_kept: int = 9) -> list[str]:
+    return [trial.trial.outcome for trial in pruned(trials, n_kept)]
+
+
+@pytest.mark.parametrize(
+    ("spread", "scores", "outcome"),
+    [
+        (0.0, (-1.5, -1.49), "behind the leader"),
+        (0.1, (-1.5, -1.49), "behind the leader"),  # 0.49 is above 2 * 0.05
+        (0.6, (-1.5, -1.49), ""),  # but not above 2 * 0.3
+        (0.0, (-2.3, -1.5), ""),  # it may catch up
+    ],
+)
+def test_trials_behind_the_leader_are_stopped(spread: float, scores: Any, outcome: str) -> None:
+    assert outcomes([running(-1.1, -1.0), running(*scores, spread=spread)]) == ["", outcome]
+
+
+def test_trials_that_no_longer_improve_are_stopped() -> None:
+    trials = [running(-1.0, -1.2, -1.1), running(-1.2, -1.0, -1.1)]
+    assert outcomes(trials) == ["no longer improved", ""]
+
+
+def test_the_best_trials_are_kept() -> None:
+    trials = [running(-1.2, spread=2.0), running(-1.0), running(-1.1, spread=2.0)]
+    assert outcomes(trials, 2) == ["not among the best", "", ""]
+
+
+# ---- Stacking
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_stacking_weights_maximize_the_log_score(weighted: bool) -> None:
     rng = np.random.RandomState(0)
+    log_p, counts = rng.standard_normal((3, 200)), rng.randint(1, 4, 200)
+    own = stacking_weights(log_p, counts.astype(float) if weighted else None)
+    every = np.repeat(log_p, counts, axis=1) if weighted else log_p
 
-    def another() -> Sequence[Fold]:
-        return make_folds(4, X, y, None, rng)
+    def loss(z: Any) -> float:
+        return -float(logsumexp(every + (z - logsumexp(z))[:, np.newaxis], axis=0).mean())
 
-    folds, again = another(), another()
-    judge = ValuesJudge(Gaussian(), noise=noise)
-    contest = Contest(Encodings(X, np.dtype(np.float32)), y, folds, judge, again=again)
-    usual = {"seed": 0, "another": another, "clock": clock}
-    budget = Budget() if seconds is None else read_budget(seconds)
-    return Search(contest, replace(budget, checks=CHECKS), **{**usual, **options})
-
-
-def of_noise(noise: Any, candidates: Sequence[Candidate] = THREE) -> list[Candidate]:
-    return [replace(candidate, noise=noise) for candidate in candidates]
+    z = minimize(loss, np.zeros(3)).x
+    assert_allclose(own, np.exp(z - logsumexp(z)), atol=1e-3)
+    assert own.sum() == pytest.approx(1.0)
 
 
-# ---- How the seconds are spent
+def test_small_weights_and_large_stacks_are_dropped() -> None:
+    rng = np.random.RandomState(0)
+    log_p = rng.standard_normal((4, 50))
+    trials = [Trial(Candidate())] * 4
+
+    def numbers(*evaluations: Evaluation, n_stacked: int = 4) -> list[int]:
+        found = stacked(trials, list(enumerate(evaluations)), [], n_stacked)
+        assert_allclose(found.weights.sum(), 1.0)
+        assert (np.diff(found.weights) <= 0.0).all()
+        assert [t.weight > 0.0 for t in found.trials] == [i in found.numbers for i in range(4)]
+        return sorted(found.numbers)
+
+    assert numbers(*map(evaluation, log_p[:2])) == [0, 1]
+    assert numbers(evaluation(log_p[0]), evaluation(log_p[0] - 9.0)) == [0]
+    assert len(numbers(*map(evaluation, log_p))) == 2  # of four of one size
+    large = evaluation(log_p[0], n_hidden=40)
+    assert len(numbers(large, *map(evaluation, log_p[1:]))) == 4
+    assert len(numbers(large, *map(evaluation, log_p[1:]), n_stacked=3)) == 3
 
 
-@pytest.mark.parametrize("noise", ["constant", "auto"])
-@pytest.mark.parametrize("powers", [False, True])
-@pytest.mark.parametrize("seconds", [1.0, 2.0, 4.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 60.0])
-def test_seconds_are_used_or_it_says_why(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, powers: bool, noise: Any
+X = np.random.RandomState(0).standard_normal((60, 2))
+Y = 0.5 * np.abs(X[:, 0]) + X[:, 1] + 0.5 * np.random.RandomState(1).standard_normal(60)
+CANDIDATES = [Candidate(None, (4,), noise="constant"), Candidate(4, (4,), 10.0, noise="constant")]
+
+
+@pytest.fixture(scope="module")
+def model() -> PBPRegressorCV:
+    fitted = PBPRegressorCV(3, candidates=CANDIDATES, budget="fast", random_state=0).fit(X, Y)
+    assert len(fitted.groups_) == 2
+    return fitted
+
+
+def test_predictions_are_the_weighted_mixture_of_the_groups(model: PBPRegressorCV) -> None:
+    A = model.bounds_.apply(X)
+    assert model.weights_.shape == (6,)
+    density, mean = np.zeros(60), np.zeros(60)
+    for group, members in model.members_by_group:
+        for member in members:
+            if group.encoding is None:
+                m, s = member.predict(A, return_std=True)
+            else:
+                from probprop.encoding.piecewise import encode
+
+                m, s = member.predict(encode(A, group.encoding), return_std=True)
+            s = s * np.sqrt(model.calibration_.factor)
+            density += (
+                group.weight / 3 * np.exp(-0.5 * ((Y - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))
+            )
+            mean += group.weight / 3 * m
+    predicted = model.predict_distribution(X)
+    assert_allclose(np.exp(predicted.logpdf(Y)), density, rtol=1e-4)
+    assert_allclose(model.predict(X), mean, rtol=1e-5, atol=1e-6)
+    assert_allclose(predicted.mean, mean, rtol=1e-5, atol=1e-6)
+
+
+def test_out_of_fold_predictions_are_a_mixture_of_one_network_of_each_group(
+    model: PBPRegressorCV,
 ) -> None:
-    clock = Clock(monkeypatch)
-    found = search(seconds, clock, powers=powers, noise=noise).best_of(of_noise(noise))
-    ended, n_partitions = found.race.choice.ended, len(found.race.partitions)
-    assert clock.now <= 1.1 * seconds
-    assert ended in ("out of time", CAP)
-    assert (ended == CAP) == (n_partitions == MOST_PARTITIONS)
-    if ended == "out of time":
-        assert clock.now > 0.8 * seconds
-    # A noise network would take 9 seconds; it is tried where that is not more than a third.
-    assert np.isfinite(found.calibrated.calibration.gain) == (noise == "auto" and seconds > 27.0)
+    own = model.oof_predictive_
+    assert own.n_components == 2
+    again = model.predict_out_of_fold(X[model.oof_rows_])
+    assert_allclose(again.mean, own.mean, rtol=1e-5, atol=1e-6)
+    assert_allclose(again.std, own.std, rtol=1e-5)
+    # The factor that calibrates these: z has the mean square 1.
+    z = (Y[model.oof_rows_] - own.mean) / own.std
+    assert np.mean(z**2) == pytest.approx(1.0, abs=0.1)
 
 
-def test_the_race_is_the_same_however_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    little, much, free = (search(s, clock).best_of(of_noise("constant")) for s in (12, 60, None))
-    few, more, two = (len(found.race.partitions) for found in (little, much, free))
-    assert two < few < more == MOST_PARTITIONS
-    for found in (much, free):
-        for a, b in pairwise([little.race.choice.curves, found.race.choice.curves]):
-            assert [c.calibrated for c in a] == [c.calibrated for c in b]
-    assert free.race.choice.ended == "the race was over"
-    for one, other in zip(little.race.checks, much.race.checks[:few], strict=True):
-        assert_array_equal(one.log_p, other.log_p)
-
-
-def test_a_single_partition_is_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    given = search(60.0, clock, another=None)
-    given = replace(given, contest=replace(given.contest, again=()))
-    found = given.best_of(of_noise("constant"))
-    assert len(found.race.partitions) == 1
-    assert found.race.choice.ended == "the race was over, and cv is a single partition"
-    X, y = waves()
-    model = PBPRegressorCV(KFold(4), candidates=ONE, budget=0.5).fit(X, y)
-    assert model.n_partitions_ == 1
-
-
-def test_the_share_of_the_seconds_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    told: list[tuple[float, float]] = []
-    given = search(20.0, clock, report=lambda share: told.append((share, clock.now)))
-    given.best_of(of_noise("constant"))
-    shares, times = zip(*told, strict=True)
-    assert_allclose(shares, np.array(times) / 20.0)
-    assert len(set(shares)) > 5
-    assert 0.8 < shares[-1] <= 1.0
-
-
-def test_time_for_what_has_to_follow() -> None:
-    now = 0.0
-    timer = Timer(Budget(seconds=100.0), lambda: now, after=10.0, rate=1.0)
-    assert timer.affords(90.0)  # a tenth of the seconds is for what follows
-    assert not timer.affords(90.1)
-    timer.held = 20.0
-    assert timer.affords(70.0)
-    assert not timer.affords(70.1)
-    timer.held = 0.0
-    slow = Timer(Budget(seconds=100.0), lambda: now, after=10.0, rate=4.0)
-    assert slow.affords(15.0)  # or more, where that takes longer
-    assert not slow.affords(15.1)
-
-
-# ---- What further partitions are
-
-
-@pytest.fixture
-def four(monkeypatch: pytest.MonkeyPatch) -> PBPRegressorCV:
-    """Return a model of four partitions, whatever the clock says."""
-    monkeypatch.setattr(policy, "MOST_PARTITIONS", 4)
-    X, y = waves(60)
-    model = PBPRegressorCV(4, candidates=ONE, budget=1e6, random_state=0)
-    return model.fit(X, y)
-
-
-def test_they_are_fits_of_their_own_and_calibrated_together(four: PBPRegressorCV) -> None:
-    X, y = waves(60)
-    assert (four.n_partitions_, len(four.estimators_)) == (4, 16)
-    assert four.choice_.ended == "the winner has learned 4 partitions"
-    rng = np.random.RandomState(0)
-    partitions = [make_folds(4, X, y, None, rng) for _ in range(2)]
-    rng.randint(2**31 - 1)  # the seed of the noise network
-    partitions += [make_folds(4, X, y, None, rng) for _ in range(2)]
-    assert [fold.test.tolist() for fold in partitions[0]] == [
-        test.tolist() for _, test in drawn_folds(60, 4)[0]
-    ]
-    mean, var = np.empty((4, 60)), np.empty((4, 60))
-    for i, member in enumerate(four.estimators_):
-        fold = partitions[i // 4][i % 4]
-        alone = PBPRegressor(
-            (4,),
-            n_epochs=four.choice_.n_epochs,
-            evidence_cap=10.0,
-            dtype="float32",
-            random_state=fold.seed,
-        ).fit(X[fold.train], y[fold.train])
-        assert_array_equal(alone.posterior_.m_w[0], member.posterior_.m_w[0])
-        assert alone.history_ == member.history_
-        held_out = alone.predict_distribution(X[fold.test])
-        mean[i // 4, fold.test], var[i // 4, fold.test] = held_out.mean, held_out.var
-    by_hand = ByHand(y, mean, var, n_members=16)
-    squares = four.calibration_.squares
-    assert (squares.n_pooled, squares.n_members, squares.n_rows) == (4, 16, 60)
-    assert_allclose([squares.error, squares.between], [by_hand.error, by_hand.between], rtol=1e-5)
-    assert_allclose(four.calibration_.factor, by_hand.factor, rtol=1e-5)
-    assert_allclose(four.oof_predictive_.mean, by_hand.pooled_mean, rtol=1e-6)
-
-
-def test_they_go_on_and_come_back(four: PBPRegressorCV, tmp_path: Path) -> None:
-    four.partial_fit(*waves(5, seed=1))
-    squares = four.calibration_.squares
-    assert (squares.n_pooled, squares.n_members, squares.n_rows) == (4, 16, 65)
-    four.save(tmp_path / "m")
-    assert_equal(four, load(tmp_path / "m"))
-    with header_of(tmp_path / "m") as header:  # as it was before files said why it ended
-        del header["choice_"]["ended"]
-    assert load(tmp_path / "m").choice_.ended == ""
+def test_results_have_the_keys_of_scikit_learn(model: PBPRegressorCV) -> None:
+    results = model.cv_results_
+    n = len(results["params"])
+    assert n == sum(len(trial.n_epochs) for trial in model.trials_)
+    splits = [results[f"split{k}_test_score"] for k in range(3)]
+    assert_allclose(results["mean_test_score"], np.mean(splits, axis=0))
+    assert_allclose(results["std_test_score"], np.std(splits, axis=0))
+    assert set(results["n_resources"]) <= {20, 40, 80}
+    assert results["param_n_bins"].tolist() == [p["n_bins"] for p in results["params"]]
+    best = int(np.argmin(results["rank_test_score"]))
+    assert results["mean_test_score"][best] == results["mean_test_score"].max()
+    assert results["stacking_weight"].sum() == pytest.approx(1.0)
+    assert model.best_params_ == model.groups_[0].candidate.params
+    assert model.best_score_ in results["mean_test_score"]
 
 
 # ---- Ctrl-C, and predictions that are not finite
@@ -218,41 +188,98 @@ def interrupted_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
             return list(runs), KeyboardInterrupt()
         return advance(runs, n_epochs, n_threads)
 
-    monkeypatch.setattr(training, "advance", pressed)
+    monkeypatch.setattr(search_module.training, "advance", pressed)
 
 
-def alone(**options: Any) -> Attempt:
-    given = search(1e9, lambda: 0.0, **options)
-    return replace(given, budget=Budget((10,), 1e9)).best_of(of_noise("constant", ONE))
+def fit_interrupted(n_search_folds: int = 2) -> PBPRegressorCV:
+    line = policy.Policy(0, 4, ((4,),), ((4,),), (10.0,), n_search_folds)
+    model = PBPRegressorCV(3, candidates=CANDIDATES, budget="fast", random_state=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy, "REGRESSION", (line,))
+        try:
+            return model.fit(X, Y)
+        except KeyboardInterrupt:
+            assert not hasattr(model, "estimators_")
+            raise
 
 
-@pytest.mark.parametrize(("call", "n_partitions"), [(5, 2), (6, 3), (7, 4)])
-def test_ctrl_c_keeps_the_partitions_so_far(
-    monkeypatch: pytest.MonkeyPatch, call: int, n_partitions: int
+@pytest.mark.parametrize(("call", "n_epochs"), [(3, 20), (6, 40), (10, 80)])
+def test_ctrl_c_keeps_the_best_so_far(
+    monkeypatch: pytest.MonkeyPatch, call: int, n_epochs: int
 ) -> None:
-    whole = alone()
-    interrupted_at(call, monkeypatch)  # two measure, one races, then one per partition
-    found = alone()
-    assert found.race.interrupted
-    assert found.race.choice.ended == "interrupted"
-    assert len(found.race.partitions) == n_partitions
-    assert found.calibrated.calibration.squares.n_pooled == n_partitions
-    for one, other in zip(found.race.checks, whole.race.checks, strict=False):
-        assert_array_equal(one.log_p, other.log_p)
+    """In the second and third rung, and while the third fold is trained."""
+    interrupted_at(call, monkeypatch)
+    with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
+        model = fit_interrupted()
+    assert len(model.estimators_) == 2 * len(model.groups_)
+    assert max(trial.n_epochs[-1] for trial in model.trials_) == n_epochs
+    assert len(model.oof_rows_) == 40
 
 
-def test_a_partition_that_is_not_finite_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_of = search_module.check_of
-    n_made = 0
+@pytest.mark.parametrize("call", [1, 2])
+def test_ctrl_c_before_the_first_rung(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    interrupted_at(call, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        fit_interrupted()
 
-    def broken(*given: Any) -> Any:
-        nonlocal n_made
-        check, n_made = check_of(*given), n_made + 1
-        return check if n_made < 5 else replace(check, log_p=np.nan * check.log_p)
 
-    monkeypatch.setattr(search_module, "check_of", broken)
-    found = alone()
-    assert n_made == 5  # one in the race, two of its partitions, two further ones
-    assert len(found.race.partitions) == 3
-    assert "not finite" in found.race.choice.ended
-    assert not found.race.interrupted
+def test_predictions_that_are_not_finite_stop_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = search_module.output_moments
+
+    def broken(plan: Any, *rest: Any) -> Any:
+        mean, variance = moments(plan, *rest)
+        return (mean * np.nan, variance) if plan.evidence_cap else (mean, variance)
+
+    monkeypatch.setattr(search_module, "output_moments", broken)
+    model = fit_interrupted()
+    assert model.trials_[1].outcome == "predictions were not finite"
+    assert [group.candidate for group in model.groups_] == CANDIDATES[:1]
+    assert np.isnan(model.cv_results_["mean_test_score"]).sum() == 1
+    monkeypatch.setattr(search_module, "output_moments", lambda *a: (np.full(20, np.nan),) * 2)
+    with pytest.raises(FloatingPointError, match="No candidate made finite predictions"):
+        fit_interrupted()
+
+
+# ---- Folds
+
+
+def test_stacked_trials_train_on_all_folds_of_an_int() -> None:
+    model = fit_interrupted(n_search_folds=1)
+    assert len(model.estimators_) == 3 * len(model.groups_)
+    assert model.oof_rows_.tolist() == list(range(60))
+    assert len(model.trials_[0].scores[0]) == 1
+
+
+def test_an_int_is_honored_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "LARGE", 50)
+    monkeypatch.setattr(policy, "HELD_OUT", 10)
+    model = PBPRegressorCV(3, candidates=CANDIDATES[:1], budget="fast", random_state=0).fit(X, Y)
+    assert (len(model.estimators_), len(model.oof_rows_)) == (3, 60)
+    model.set_params(cv="auto").fit(X, Y)
+    assert (len(model.estimators_), len(model.oof_rows_)) == (2, 20)
+
+
+def test_the_share_that_is_done_grows_to_the_end() -> None:
+    for kind, y in ((PBPRegressorCV, np.exp(Y)), (PBPClassifierCV, Y > 0.5)):
+        shares: list[float] = []
+        estimator = kind(3, budget="fast", random_state=0)
+        estimator.fit(X, y, callback=shares.append)
+        assert (np.diff(shares) >= 0.0).all()
+        assert shares[-1] == 1.0
+
+
+def test_a_column_that_hardly_varies_in_a_fold_has_the_scale_of_all_rows() -> None:
+    """A ramp with one row a hair above its start made predictions of 17,000 standard deviations."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.linspace(0.0, 1.0, 30), [1.0 + 1e-5, 2.0]])[:, np.newaxis]
+    y = x[:, 0] + 0.1 * rng.standard_normal(32)
+    every = np.arange(32)
+    folds = [(every[:-1], every[-1:]), (every[10:], every[:10])]  # the first lacks the last ramp
+    for n_bins in (31, None):
+        model = PBPRegressorCV(candidates=[Candidate(n_bins=n_bins)], cv=folds, budget="fast")
+        model.set_params(random_state=0).fit(x, y)
+        assert model.predict_distribution([[1.9]]).epistemic_std[0] < 3.0
+    flags = np.column_stack([x[:, 0], np.where(every == 31, 5_000.0, 0.0)])
+    model.fit(flags, y)  # the flag is constant in the first fold
+    assert model.estimators_[0].standardizer_.x_scale[1] == pytest.approx(flags[:, 1].std())
+    assert model.predict_distribution(flags[-1:]).epistemic_std[0] < 10.0

@@ -13,6 +13,7 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop.distributions.base import Moments
+from probprop.estimators.cv import calibration
 from probprop.estimators.cv.calibration import Calibration, OutOfFold, Squares, range_of
 
 N = 20_000
@@ -20,8 +21,9 @@ STD = RandomState(9).uniform(0.5, 2.0, size=N)  # what the networks expect, row 
 EXPECTED = np.sqrt([0.36, 0.64])[:, np.newaxis] * STD  # of model and noise
 
 
-def pooled(parts: list[OutOfFold]) -> OutOfFold:
-    return parts[0].pooled(parts[1:])
+def pooled(parts: list[OutOfFold], weights: Any = None) -> OutOfFold:
+    equal = np.full(len(parts), 1.0 / len(parts))
+    return calibration.pooled(parts, equal if weights is None else weights)
 
 
 def made(n_networks: int, shared: float, own: float, seed: int = 0) -> tuple[Any, Any]:
@@ -48,7 +50,7 @@ def test_a_single_prediction_stays_as_it_is() -> None:
     part = OutOfFold(means[0], y - means[0], *EXPECTED, unit=10.0)
     assert pooled([part]) is part
     squares = part.squares(5)
-    assert squares == Squares(part.factor, 0.0, N, 1, 5)
+    assert squares == Squares(part.factor, 0.0, N, 1.0, 5.0)
     assert squares.total == squares.factor == part.factor
 
 
@@ -67,19 +69,28 @@ def test_predictions_are_pooled_row_by_row() -> None:
     assert_allclose(whole.aleatoric_std**2, kappa.mean(axis=0))
     assert whole.between is not None
     assert_allclose(whole.between, means.std(axis=0, ddof=1))
-    assert (whole.unit, whole.n_pooled, whole.squares(6).n_rows) == (3.0, 3, 10.0)
-    squares, variance = whole.squares(6), (v + kappa).mean(axis=0)
+    assert (whole.unit, whole.squares(2).n_rows) == (3.0, 10.0)
+    assert_allclose([whole.n_pooled, whole.squares(2).n_members], [3.0, 6.0])
+    squares, variance = whole.squares(2), (v + kappa).mean(axis=0)
     expected = [whole.residual**2 / variance, means.var(axis=0, ddof=1) / variance]
     for found, each in zip((squares.error, squares.between), expected, strict=True):
         assert_allclose(found, np.average(each, weights=weights))
 
 
+def test_predictions_of_weight_0_do_not_count() -> None:
+    y, means = made(3, 1.0, 0.5)
+    parts = [OutOfFold(mean, y - mean, *EXPECTED, unit=10.0) for mean in means]
+    two, three = pooled(parts[:2]), pooled(parts, np.array([0.5, 0.5, 0.0]))
+    for name in ("mean", "residual", "epistemic_std", "aleatoric_std", "between", "n_pooled"):
+        assert_allclose(getattr(three, name), getattr(two, name))
+
+
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_units_whose_squares_are_no_floats(unit: float) -> None:
     y, means = made(2, 1.0, 0.5)
-    usual = out_of_fold(y, means).squares(10)
+    usual = out_of_fold(y, means).squares(5)
     parts = [OutOfFold(unit * m, unit * (y - m), *(unit * EXPECTED), 10.0 * unit) for m in means]
-    scaled = pooled(parts).squares(10)
+    scaled = pooled(parts).squares(5)
     assert_allclose([scaled.error, scaled.between], [usual.error, usual.between], rtol=1e-9)
 
 
@@ -92,7 +103,8 @@ def test_units_whose_squares_are_no_floats(unit: float) -> None:
 def test_the_square_of_the_mean_of_all(
     shared: float, own: float, n_pooled: int, n_members: int
 ) -> None:
-    squares = out_of_fold(*made(n_pooled, shared, own)).squares(n_members)
+    rows = out_of_fold(*made(n_pooled, shared, own))
+    squares = replace(rows.squares(1), n_members=n_members)
     y, means = made(n_members, shared, own, seed=1)
     truth = np.mean(((y - means.mean(axis=0)) / STD) ** 2)
     assert_allclose(truth, shared + own / n_members, rtol=0.05)
@@ -102,7 +114,7 @@ def test_the_square_of_the_mean_of_all(
 
 def test_residuals_as_large_as_those_of_the_ensemble() -> None:
     rows = out_of_fold(*made(2, 1.0, 0.5))
-    squares = rows.squares(10)
+    squares = rows.squares(5)
     smaller = rows.of_ensemble(squares)
     assert smaller.factor < rows.factor
     assert_allclose(smaller.factor, squares.total)
@@ -115,10 +127,10 @@ def covered(squares: Squares, y: Any, means: Any) -> tuple[float, float]:
     """Return the mean square, and the share within the 95 % interval, of the mixture."""
     n = N // 4  # are enough
     X, y = np.zeros((n, 1)), y[:n]
-    calibration = Calibration(squares, range_of(X, 10.0))
+    found = Calibration(squares, range_of(X, 10.0))
     stds = np.broadcast_to(EXPECTED[:, np.newaxis, :n], (2, len(means), n))
     members = Moments(means[:, :n], *stds)
-    p = calibration.mixture(members, X)
+    p = found.mixture(members, X)
     low, high = p.interval(0.95)
     return float(np.mean((y - p.mean) ** 2 / p.var)), float(np.mean((low < y) & (y < high)))
 
@@ -128,7 +140,7 @@ def test_intervals_of_the_ensemble_hold_what_they_say(shared: float, own: float)
     y, means = made(2, shared, own)
     parts = [OutOfFold(mean, y - mean, *EXPECTED, unit=10.0) for mean in means]
     test = made(10, shared, own, seed=1)
-    square, share = covered(pooled(parts).squares(10), *test)
+    square, share = covered(pooled(parts).squares(5), *test)
     assert_allclose(square, 1.0, rtol=0.05)
     assert abs(share - 0.95) < 0.01
     of_single, too_many = covered(parts[0].squares(10), *test)  # the factor of one network

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probprop.inference.posterior import Posterior, cut, flat, initial_posterior
-from probprop.inference.shards import Absorbed, Velocity, at_rest, combine
+from probprop.inference.training import Absorbed, Velocity, at_rest, combine
 
 
 def network(rng: np.random.RandomState, sizes: list[int], dtype: str = "float64") -> Posterior:
@@ -91,19 +91,19 @@ def test_combination_is_that_of_the_equations(
         q = replace(q, noise_network=network(rng, [3, 2, 2], dtype))
     made = [absorbed_near(q, rng, spread) for _ in range(n_shards)]
     velocity = random_velocity(q, rng)
-    combined = combine(q, made, velocity)
+    combined, moved, n_all_held = combine(q, made, velocity)
     b, rtol = (n_shards - 1) / (n_shards - 1 / 3), 1e-9 if dtype == "float64" else 1e-4
     n_all = 0
-    networks = [(q, combined.posterior, [a.posterior for a in made])]
+    networks = [(q, combined, [a.posterior for a in made])]
     if has_noise_network:
         noise = [a.posterior.noise_network for a in made]
-        networks.append((q.noise_network, combined.posterior.noise_network, noise))
+        networks.append((q.noise_network, combined.noise_network, noise))
     for i, (before, after, weights) in enumerate(networks):
         means, variances, velocities, n_held = naive(before, weights, velocity[i], b)
         assert flat(after.m_w).dtype == dtype
         np.testing.assert_allclose(flat(after.m_w), means, rtol=rtol, atol=rtol)
         np.testing.assert_allclose(flat(after.v_w), variances, rtol=rtol)
-        np.testing.assert_allclose(combined.velocity[i], velocities, rtol=rtol, atol=1e-9)
+        np.testing.assert_allclose(moved[i], velocities, rtol=rtol, atol=1e-9)
         total = sum(a.n_points for a in made)
         tail = sum(a.n_points / total * w.tail for a, w in zip(made, weights, strict=True))
         np.testing.assert_allclose(after.tail, tail)
@@ -113,20 +113,20 @@ def test_combination_is_that_of_the_equations(
         beta = 6.0 + math.fsum(a.posterior.beta_noise[k] - 6.0 for a in made)
         valid = alpha > 1.0 and beta > 0.0
         n_all += not valid
-        found = combined.posterior.alpha_noise[k], combined.posterior.beta_noise[k]
+        found = combined.alpha_noise[k], combined.beta_noise[k]
         assert found == pytest.approx((alpha, beta) if valid else (6.0, 6.0))
-    assert combined.n_held == n_all
+    assert n_all_held == n_all
 
 
 def test_one_shard_is_the_q_of_that_shard_whatever_the_velocity() -> None:
     rng = np.random.RandomState(0)
     q = network(rng, [3, 4, 1])
     (made,) = [absorbed_near(q, rng, 0.1)]
-    combined = combine(q, [made], random_velocity(q, rng))
-    assert combined.posterior is made.posterior
-    assert combined.n_held == 0
+    combined, _, n_held = combine(q, [made], random_velocity(q, rng))
+    assert combined is made.posterior
+    assert n_held == 0
     bare = replace(made.posterior, v_hat_nat=(), a_hat_nat=(), b_hat_nat=())
-    whole = combine(q, [made._replace(posterior=bare)], ()).posterior
+    whole = combine(q, [made._replace(posterior=bare)], ())[0]
     assert whole.m_w is made.posterior.m_w
     assert whole.v_hat_nat is q.v_hat_nat
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,26 +17,23 @@ from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, of_labels
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import flat
-from probprop.inference.shards import (
+from probprop.inference.posterior import Epoch, flat
+from probprop.inference.task import Task
+from probprop.inference.training import (
     MapShards,
     Rows,
     Schedule,
-    Shard,
+    Setting,
+    State,
     absorb,
     at_rest,
     combine,
     in_threads,
     joined,
-    shard_order,
-)
-from probprop.inference.task import Task
-from probprop.inference.training import (
-    Setting,
-    State,
-    Step,
     one_round,
     rounds,
+    rows_of_part,
+    shard_order,
 )
 
 
@@ -87,7 +86,7 @@ def test_epochs_take_the_rows_in_another_order() -> None:
 
 def problem(
     plan: Plan, n: int = 3000, n_shards: int = 3, n_epochs: int = 3, n_rounds: int = 4
-) -> tuple[Setting, State, list[Shard]]:
+) -> tuple[Setting, State, list[Any]]:
     rng = RandomState(0)
     X = rng.standard_normal((n, 4))
     f = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2]
@@ -104,10 +103,14 @@ def problem(
     orders = np.array_split(shard_order(1, 0, n), n_shards)
     schedule = Schedule(tuple(map(len, orders)), n_rounds, seed=1)
     setting = Setting(plan, fitted.standardizer, schedule, n_epochs)
-    return setting, State(fitted.posterior), [Shard(rows, order) for order in orders]
+    return (
+        setting,
+        State(fitted.posterior),
+        [partial(rows_of_part, rows, order) for order in orders],
+    )
 
 
-def last(setting: Setting, state: State, map_shards: MapShards) -> Step:
+def last(setting: Setting, state: State, map_shards: MapShards) -> tuple[State, Epoch | None]:
     *_, step = rounds(setting, state, map_shards)
     return step
 
@@ -127,14 +130,14 @@ PLANS = {
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_threads_change_no_bit_and_more_epochs_fit_better(plan: Plan) -> None:
     setting, state, shards = problem(plan)
-    ones = [step.made for step in rounds(setting, state, in_threads(shards, 1)) if step.made]
+    ones = [made for _, made in rounds(setting, state, in_threads(shards, 1)) if made]
     alone, shared = (last(setting, state, in_threads(shards, n)) for n in (1, 3))
-    a, b = alone.state.posterior, shared.state.posterior
+    a, b = alone[0].posterior, shared[0].posterior
     for name in ("m_w", "v_w", "v_hat_nat"):
         assert np.array_equal(flat(getattr(a, name)), flat(getattr(b, name)))
     assert np.array_equal(a.beta_noise, b.beta_noise)
     assert np.array_equal(a.tail, b.tail)
-    assert alone.made == shared.made == ones[-1]
+    assert alone[1] == shared[1] == ones[-1]
     assert [epoch.n_iter for epoch in ones] == [1, 2, 3]
     assert all(epoch.n_points == 3000 for epoch in ones)
     assert ones[-1].mean_log_Z > ones[0].mean_log_Z
@@ -151,12 +154,10 @@ def test_a_training_goes_on_from_any_round() -> None:
     setting, state, shards = problem(PLANS["values"])
     whole = [*rounds(setting, state, in_threads(shards, 1))]
     for k in (1, 5, len(whole) - 2):
-        again = [*rounds(setting, whole[k].state, in_threads(shards, 1))]
+        again = [*rounds(setting, whole[k][0], in_threads(shards, 1))]
         assert len(again) == len(whole) - k - 1
-        assert again[-1].made == whole[-1].made
-        assert np.array_equal(
-            flat(again[-1].state.posterior.m_w), flat(whole[-1].state.posterior.m_w)
-        )
+        assert again[-1][1] == whole[-1][1]
+        assert np.array_equal(flat(again[-1][0].posterior.m_w), flat(whole[-1][0].posterior.m_w))
 
 
 def test_one_shard_is_a_pass_in_pieces() -> None:
@@ -169,7 +170,7 @@ def test_one_shard_is_a_pass_in_pieces() -> None:
     for n_iter in (1, 2):
         for n_round in range(len(schedule.ends(n_iter))):
             (part,) = schedule.parts(n_iter, n_round)
-            rows = shard.part(part)
+            rows = shard(part)
             task = Task(
                 q,
                 *rows[:3],
@@ -182,7 +183,7 @@ def test_one_shard_is_a_pass_in_pieces() -> None:
             (trained,), _ = engine.train([task])
             q = trained.posterior
         q, _ = engine.refine_prior(q)
-    found = last(setting, state, in_threads(shards, 1)).state.posterior
+    found = last(setting, state, in_threads(shards, 1))[0].posterior
     assert np.array_equal(flat(found.m_w), flat(q.m_w))
     assert np.array_equal(flat(found.v_w), flat(q.v_w))
     assert np.array_equal(found.beta_noise, q.beta_noise)
@@ -191,29 +192,30 @@ def test_one_shard_is_a_pass_in_pieces() -> None:
 def test_a_round_is_the_combination_of_what_the_shards_absorb() -> None:
     setting, state, shards = problem(PLANS["values"])
     maps = in_threads(shards, 1)
-    first = one_round(setting, state, maps).state
+    first = one_round(setting, state, maps)[0]
     seen = []
 
     def spying(call, works):
         seen.extend(works)
         return maps(call, works)
 
-    second = one_round(setting, first, spying).state
+    second = one_round(setting, first, spying)[0]
     made = [absorb(shards[work.part.shard], work) for work in seen]
-    combined = combine(first.posterior, made, at_rest(first.posterior))
-    assert np.array_equal(flat(second.posterior.m_w), flat(combined.posterior.m_w))
+    combined, *_ = combine(first.posterior, made, at_rest(first.posterior))
+    assert np.array_equal(flat(second.posterior.m_w), flat(combined.m_w))
     assert second.log_Z_sum == first.log_Z_sum + sum(each.log_Z_sum for each in made)
 
 
 def test_a_shard_without_rows_in_a_round_has_no_part_in_it() -> None:
     plan = PLANS["no bound"]
     setting, state, shards = problem(plan, n=2100, n_epochs=2)
-    tiny = [*shards[:2], replace(shards[2], order=shards[2].order[:1])]
-    sizes = tuple(len(shard.order) for shard in tiny)
+    rows, order = shards[2].args
+    tiny = [*shards[:2], partial(rows_of_part, rows, order[:1])]
+    sizes = tuple(len(shard.args[1]) for shard in tiny)
     setting = replace(setting, schedule=Schedule(sizes, 4, seed=1))
-    step = last(setting, state, in_threads(tiny, 1))
-    assert step.made is not None
-    assert step.made.n_points == 1401
+    _, made = last(setting, state, in_threads(tiny, 1))
+    assert made is not None
+    assert made.n_points == 1401
 
 
 def test_parts_without_gaps_are_known_beside_parts_with_gaps() -> None:

@@ -303,7 +303,7 @@ def test_the_density_holds_the_probability_of_its_interval(browser: Browser, pag
     share = """(() => {
         const [p] = whatIf.page.here;
         const [lower, upper] = p.interval(0.95);
-        const n = 2000;
+        const n = 50000;  // the density has steps
         let sum = 0;
         for (let i = 0; i < n; i += 1) sum += p.pdf(lower + ((i + 0.5) * (upper - lower)) / n);
         return [(sum * (upper - lower)) / n, p.cdf(upper) - p.cdf(lower)];

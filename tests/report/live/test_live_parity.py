@@ -79,6 +79,24 @@ def test_the_page_shows_what_predict_writes(browser: Browser, tmp_path: Path, na
             assert worst < rtol, f"{part} of {target}"
 
 
+@pytest.mark.parametrize("name", ["cv, learned shape", "cv, learned shape, root"])
+def test_the_density_of_a_learned_shape(browser: Browser, tmp_path: Path, name: str) -> None:
+    model, page = fitted(name), write_page(tmp_path / "page.html", name)
+    row = new_rows(model)[30:31]
+    p: Any = model.predict_distribution(row)
+    y = np.concatenate([[39.0, 40.0], *(p.ppf(q) for q in (1e-9, 0.1, 0.4, 0.7, 1.0 - 1e-9))])
+    browser.open(page)
+    browser.evaluate("whatIfReady")
+    cells = json.dumps(list(cells_of(row)[0].values()))
+    given = f"whatIf.page.model.predict([{cells}])[0][0]"
+    found = browser.evaluate(
+        f"{json.dumps(y.tolist())}.map((y) => {{const p = {given}; return [p.pdf(y), p.cdf(y)]}})"
+    )
+    pdf, cdf = np.array(found).T
+    np.testing.assert_allclose(pdf, p.pdf(y), rtol=1e-4, atol=1e-12)
+    np.testing.assert_allclose(cdf, p.cdf(y), rtol=1e-4)
+
+
 def test_no_kind_of_model_is_left_out() -> None:
     kinds = {type(estimator).__name__ for _, estimator in MODELS.values()}
     assert kinds == {
@@ -89,9 +107,11 @@ def test_no_kind_of_model_is_left_out() -> None:
         "PBPClassifierCV",
     }
     cv: Any = {name: fitted(name).estimator for name in MODELS if name.startswith("cv")}
-    assert any(m.encoding_ is not None for m in cv.values())
+    assert any(g.encoding is not None for m in cv.values() for g in m.groups_)
     calibrations = [m.calibration_ for m in cv.values()]
     assert any(getattr(c, "noise", None) is not None for c in calibrations)
+    for name in ("cv, learned shape", "cv, learned shape, root"):
+        assert len(cv[name].calibration_.recalibration.cells)
     assert {getattr(c.transformation, "power", 1) for c in calibrations if hasattr(c, "noise")} == {
         0.0,
         0.5,

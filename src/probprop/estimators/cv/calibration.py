@@ -5,9 +5,10 @@ With r the residual of an out-of-fold sample, v and kappa the variances of model
 
     a^2 = (weighted) mean of r^2 / (v + kappa)
 
-is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. If every sample was held out in
-k partitions, with r the residual of the mean of its k predictions and d their variance, and in
-units of v + kappa,
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. If every sample was held out by
+one network of each of several stacked trials, with weights w, r the residual of the weighted mean
+of their predictions, d the variance between these and k = 1 / sum of w^2 their effective number,
+then in units of v + kappa
 
     E r^2 = s + d / k,    of M networks    s + d / M,
 
@@ -18,6 +19,9 @@ Heteroscedastic noise. The noise variance of a sample is a^2 kappa exp(h(x)). A 
 h ~ N(m_h, v_h), and learns it from the residuals with the likelihood `Scale`:
 
     p(r) = integral of N(r | 0, a^2 v + a^2 kappa e^h) N(h | m_h, v_h) dh.
+
+The shape of the distribution, beyond its mean and variance, is learned from the same samples, and
+the support of the target enforced: `probprop.distributions.recalibrated`.
 
 With d_j the distance of feature j from the range of the training samples, in standard deviations of
 the feature, the model has the additional variance slope^2 sum_j d_j^2.
@@ -31,20 +35,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import Moments, short_repr
+from probprop.distributions.base import Moments, root_mean_square, short_repr
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
-from probprop.encoding.piecewise import PiecewiseLinear, feature_ends
+from probprop.distributions.recalibrated import Recalibrated, Recalibration, recalibrated
+from probprop.encoding.piecewise import PiecewiseLinear, encoded, feature_ends
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.folds import Encodings, HeldOut, encoded
+from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.missing import Completed
 from probprop.estimators.cv.policy import Candidate, Noise
 from probprop.inference import training
@@ -55,7 +60,7 @@ from probprop.inference.noise import PASSES, LogScale, start_noise_network
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.prediction import predictive
-from probprop.inference.standardize import Standardizer, fit_standardizer, leaving_features
+from probprop.inference.standardize import Standardizer, fit_standardizer, identity_standardizer
 from probprop.inference.training import Fitted
 
 _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
@@ -66,7 +71,6 @@ _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(
 _N_BINS = 16  # it sees encoded rows, whatever the networks of the mean see
 _HIDDEN = (20,)
 _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
-_OF_QUADRATURE = 2.2  # times the work of a pass over values, as measured
 _N_PARTS = 5  # of the rows of a single fold, to judge the noise network
 _N_SEEN = 5  # rows, of 400 or more, that must have a level of the noise for it to be seen
 
@@ -122,7 +126,7 @@ class OutOfFold:
     unit: float  # standard deviation of the targets, in whose square no variance overflows
     weights: Weights = None
     between: FloatArray | None = None  # std between the predictions that were pooled; None: one
-    n_pooled: int = 1  # predictions of each row
+    n_pooled: float = 1.0  # effective number of predictions of each row
     log_jacobian: FloatArray | None = None  # log derivative of what is predicted by the target
 
     @property
@@ -139,11 +143,12 @@ class OutOfFold:
     def _mean_square(self, r: FloatArray) -> float:
         return weighted_mean((r / self.std) ** 2, self.weights)
 
-    def squares(self, n_members: int) -> Squares:
-        """Return the mean squares that calibrate so many networks."""
+    def squares(self, n_folds: int) -> Squares:
+        """Return the mean squares that calibrate the networks of that many folds."""
         between = 0.0 if self.between is None else self._mean_square(self.between)
         n_rows = float(len(self.mean) if self.weights is None else self.weights.sum())
-        return Squares(self._mean_square(self.residual), between, n_rows, self.n_pooled, n_members)
+        error, n_members = self._mean_square(self.residual), n_folds * self.n_pooled
+        return Squares(error, between, n_rows, self.n_pooled, n_members)
 
     def of_ensemble(self, squares: Squares) -> OutOfFold:
         """Return the rows with residuals as large as the whole ensemble has."""
@@ -163,20 +168,34 @@ class OutOfFold:
         log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
         return log_p
 
-    def pooled(self, others: Sequence[OutOfFold]) -> OutOfFold:
-        """Return the rows with the mean of these predictions and of others of the same rows."""
-        if not others:
-            return self
-        parts = (self, *others)
-        means, unit = np.stack([part.mean for part in parts]), max(part.unit for part in parts)
-        mean, y = means.mean(axis=0), self.mean + self.residual
-        stds = {
-            k: np.hypot.reduce([getattr(part, k) for part in parts]) / np.sqrt(len(parts))
-            for k in ("epistemic_std", "aleatoric_std")
-        }
-        between = np.std(means / unit, axis=0, ddof=1) * unit
-        found = replace(self, mean=mean, residual=y - mean, unit=unit, between=between, **stds)
-        return replace(found, n_pooled=len(parts))
+    def targets(self, g: BoxCox | None) -> FloatArray:
+        """Return the targets, in target units; g is what they were transformed by."""
+        y = self.mean + self.residual
+        return y if g is None else g.inverse(y)
+
+
+def pooled(parts: Sequence[OutOfFold], weights: FloatArray) -> OutOfFold:
+    """Return the weighted mean of several predictions of the same rows."""
+    first, unit = parts[0], max(part.unit for part in parts)
+    if len(parts) == 1:
+        return first
+    means, y = np.stack([part.mean for part in parts]), first.mean + first.residual
+    mean, q = weights @ means, float((weights**2).sum())
+    epistemic_std, aleatoric_std = (
+        root_mean_square([np.stack([getattr(part, k) for part in parts])], weights)
+        for k in ("epistemic_std", "aleatoric_std")
+    )
+    between = np.sqrt(weights @ ((means - mean) / unit) ** 2 / (1.0 - q)) * unit
+    return replace(
+        first,
+        mean=mean,
+        residual=y - mean,
+        epistemic_std=epistemic_std,
+        aleatoric_std=aleatoric_std,
+        unit=unit,
+        between=between,
+        n_pooled=1.0 / q,
+    )
 
 
 @dataclass(frozen=True)
@@ -186,8 +205,8 @@ class Squares:
     error: float  # of the residuals of the mean of `n_pooled` networks
     between: float  # variance between single networks; 0 where each row has one prediction only
     n_rows: float  # how many rows these are means of, or the sum of their weights
-    n_pooled: int = 1
-    n_members: int = 1  # of the ensemble that is to be calibrated
+    n_pooled: float = 1.0  # effective number, as is the next
+    n_members: float = 1.0  # of the ensemble that is to be calibrated
 
     @property
     def total(self) -> float:
@@ -203,6 +222,11 @@ class Squares:
         """
         between = (1.0 - 1.0 / self.n_members) * self.between
         return max(self.total - between, 0.5 * self.total)
+
+    @property
+    def out_of_fold(self) -> Squares:
+        """The squares that calibrate the pooled predictions themselves."""
+        return replace(self, n_members=self.n_pooled)
 
     def after(self, more: Squares) -> Squares:
         """Return the means over these rows and more."""
@@ -280,7 +304,7 @@ class NoiseNetwork:
 
     def log_scale(self, X: Array) -> LogScale:
         """Return the distribution of h for every row of X, not encoded, within `levels`."""
-        rows = Inputs(encoded(X, self.encoding, self.posterior.dtype))
+        rows = Inputs(encoded(X, self.encoding))
         plan = _plan(self.posterior.dtype)
         h: LogScale = predictive(plan, self.posterior, self.standardizer, rows)
         return h.bounded(*self.levels)
@@ -288,8 +312,7 @@ class NoiseNetwork:
     def after(self, seen: Completed, oof: OutOfFold, factor: float) -> NoiseNetwork:
         """Return the network after a pass over the residuals of more rows, and its levels."""
         plan, rng = _plan(self.posterior.dtype), RandomState(0)
-        encode = partial(encoded, state=self.encoding, dtype=plan.dtype)
-        rows = seen.inputs(encode(seen.X), encode)
+        rows = seen.inputs(self.encoding, plan.dtype)
         y = Scale().encode(_targets(oof, factor))
         before = training.start(plan, rows, y, rng, self.standardizer)
         before = replace(before, posterior=self.posterior)
@@ -330,10 +353,10 @@ def learn_noise(
     runs = []
     for own in (np.arange(len(y)), *(np.flatnonzero(parts != k) for k in np.unique(parts))):
         rng = RandomState(seed)
-        before = training.start(plan, rows[own], y[own], rng)
+        scales = identity_standardizer(rows.shape[1])
+        before = training.start(plan, rows[own], y[own], rng, scales)
         network = start_noise_network(rows.shape[1], plan.hidden, 1, rng, plan.dtype)
-        scales = leaving_features(before.standardizer)
-        before = replace(before, posterior=network, standardizer=scales)
+        before = replace(before, posterior=network)
         given = (plan, before, rows[own], y[own], rng)
         runs.append(training.begin(*given, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS))
     runs, interrupt = training.advance(runs, _N_EPOCHS, n_threads)
@@ -380,6 +403,9 @@ class Calibration:
         error; NaN if none was tried. `partial_fit` leaves them as they were.
     transformation : BoxCox or None, default=None
         Transformation of the targets before the networks see them.
+    recalibration : Recalibration or None, default=None
+        Shape and support of the distribution, or None where neither gains. `partial_fit` leaves the
+        shape as it was; if a target lies outside of the support, that end is given up.
     """
 
     squares: Squares
@@ -388,6 +414,7 @@ class Calibration:
     gain: float = np.nan
     gain_error: float = np.nan
     transformation: BoxCox | None = None
+    recalibration: Recalibration | None = None
 
     @property
     def factor(self) -> float:
@@ -403,16 +430,23 @@ class Calibration:
         noise = "the same noise everywhere" if self.noise is None else "a noise network"
         gain = "" if np.isnan(self.gain) else f" (gain {self.gain:.3g} ± {self.gain_error:.2g})"
         power = [] if self.transformation is None else [f"power {self.transformation.power:.3g}"]
+        shape = [] if self.recalibration is None else [self.recalibration.in_words]
         factor, n_rows = f"factor={self.factor:.3g}", f"n={self.n_rows:.6g}"
-        return short_repr(self, factor, noise + gain, *power, n_rows)
+        return short_repr(self, factor, noise + gain, *power, *shape, n_rows)
 
-    def after(self, oof: OutOfFold, rows: Completed) -> Calibration:
-        """Return the calibration after more rows, which `oof` has predictions of."""
-        squares = self.squares.after(oof.squares(self.squares.n_members))
+    def after(
+        self, parts: Sequence[OutOfFold], weights: FloatArray, rows: Completed
+    ) -> Calibration:
+        """Return the calibration after more rows, which each stacked trial has predicted."""
+        oof = pooled(parts, weights)
+        squares = self.squares.after(oof.squares(1))
         noise = self.noise
         if noise is not None:
             noise = noise.after(rows, oof.of_ensemble(squares), squares.total)
-        return replace(self, squares=squares, range=self.range.grown(rows.X), noise=noise)
+        shape, range_ = self.recalibration, self.range.grown(rows.X)
+        if shape is not None:
+            shape = shape.containing(oof.targets(self.transformation))
+        return replace(self, squares=squares, range=range_, noise=noise, recalibration=shape)
 
     def mixture(
         self,
@@ -420,11 +454,13 @@ class Calibration:
         X: Array,
         h: LogScale | None = None,
         noise_factor: FloatArray | None = None,
-    ) -> Mixture | TransformedMixture:
+        weights: FloatArray | None = None,
+    ) -> Mixture | TransformedMixture | Recalibrated:
         """Return the calibrated mixture of the predictions of S members, (S, n), for rows of X.
 
         The noise of each member is (S, 1), and multiplied by `noise_factor`, (n,). h is the output
         of the noise network for these rows, computed here if None; then X has no missing values.
+        None as `weights` of the members stands for equal weights.
         """
         a, tail = np.sqrt(self.factor), None
         epistemic_stds = np.hypot(a * members.epistemic_std, self.range.std(X))
@@ -434,9 +470,10 @@ class Calibration:
         if self.noise is not None:
             h = self.noise.log_scale(self.range.nearest(X)) if h is None else h
             aleatoric_stds, tail = aleatoric_stds * np.sqrt(h.factor), h.variance[np.newaxis]
-        mixture = Mixture(members.mean, epistemic_stds, aleatoric_stds, tail=tail)
-        g = self.transformation
-        return mixture if g is None else TransformedMixture(mixture, g)
+        mixture = Mixture(members.mean, epistemic_stds, aleatoric_stds, weights, tail)
+        g, shape = self.transformation, self.recalibration
+        base = mixture if g is None else TransformedMixture(mixture, g)
+        return base if shape is None else shape.apply(base)
 
     def log_scale(self, rows: Completed) -> LogScale | None:
         """Return the output of the noise network for rows; None if there is no such network."""
@@ -447,7 +484,36 @@ class Calibration:
             h = noise.log_scale(self.range.nearest(X))
             return h.mean, h.variance
 
-        return LogScale(*rows.moments(rows.X, np.asarray, of)).bounded()
+        return LogScale(*rows.moments(None, of)).bounded()
+
+
+class Support(NamedTuple):
+    """Where targets can lie, in target units; infinite ends are none."""
+
+    low: float
+    high: float
+    is_given: bool  # by the user; else it is that of the targets
+
+    @classmethod
+    def of(cls, given: Any, y: FloatArray) -> Support | None:
+        """Return the support that targets have for the parameter `support`.
+
+        With "auto", targets of 0 or more have no mass below 0; if none is above 1, none above 1.
+        """
+        if given is None:
+            return None
+        if isinstance(given, str):
+            high = 1.0 if y.max() <= 1.0 else np.inf
+            return cls(0.0, high, False) if y.min() >= 0.0 else None
+        low, high = -np.inf if given[0] is None else given[0], given[1]
+        high = np.inf if high is None else high
+        bad = y[(y < low) | (y > high)]
+        if bad.size:
+            raise ValueError(
+                f"y must lie in the support, from {low} to {high}. Got {float(bad[0])}, and "
+                f"{bad.size} such targets in {y.size}."
+            )
+        return cls(float(low), float(high), True)
 
 
 @dataclass(frozen=True)
@@ -457,7 +523,7 @@ class ValuesJudge:
     likelihood: Gaussian
     transformation: BoxCox | None = None  # of the targets that the networks were given
     noise: Noise = "auto"
-    usual = policy.OF_VALUES  # what is compared by default
+    support: Support | None = None  # of the targets, not transformed
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
         """Return targets on the scale of a candidate, and what judges predictions of them."""
@@ -486,29 +552,23 @@ class ValuesJudge:
         g = self.transformation
         return oof if g is None else replace(oof, log_jacobian=g.log_jacobian(g.inverse(y)))
 
-    def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
-        """Return the work of `calibrate` on rows held out, in units of `work_of_a_row`."""
-        if self.noise == "constant":
-            return 0.0
-        sizes = (encodings.state(encodings.bins_that_fit(_N_BINS)).n_outputs, *_HIDDEN, 1)
-        n_parts = n_folds if n_folds > 1 else _N_PARTS
-        n_learned = n_parts * n_rows  # once all, and for each part all but that
-        return _OF_QUADRATURE * _N_EPOCHS * n_learned * policy.work_of_a_row(sizes)
-
     def calibrate(
         self,
-        oof: OutOfFold,
+        parts: Sequence[OutOfFold],
+        weights: FloatArray,
         held_out: HeldOut,
         encodings: Encodings,
-        n_members: int,
         seed: int,
         n_threads: int,
     ) -> Calibrated:
-        """Find the factor of so many networks, and learn and judge a noise network."""
-        squares, a, g = oof.squares(n_members), np.sqrt(oof.factor), self.transformation
+        """Find the factor of stacked networks, and learn and judge a noise network."""
+        oof, g = pooled(parts, weights), self.transformation
+        squares = oof.squares(len(held_out.folds))
         found = Calibration(squares, range_of(encodings.X, oof.unit), transformation=g)
-        # `a` is for these rows, each predicted by few networks.
-        aleatoric_std, tail = a * oof.aleatoric_std, None
+        # `a` is for these rows, each predicted by one network of each stacked trial.
+        a, tail = np.sqrt(squares.out_of_fold.factor), None
+        epistemic_stds = a * np.stack([part.epistemic_std for part in parts])
+        aleatoric_stds = a * np.stack([part.aleatoric_std for part in parts])
         many = len(oof.mean) >= policy.MIN_ROWS_FOR_NOISE
         if self.noise == "input" or (self.noise == "auto" and many):
             ours = oof.of_ensemble(squares)
@@ -519,9 +579,17 @@ class ValuesJudge:
             # test rows.
             if self.noise == "input" or gain > 0.0:
                 found, h = replace(found, noise=judged.network), judged.held_out
-                aleatoric_std, tail = aleatoric_std * np.sqrt(h.factor), h.variance
-        mixture = Mixture.of_one(oof.mean, a * oof.epistemic_std, aleatoric_std, tail=tail)
-        return Calibrated(found, mixture if g is None else TransformedMixture(mixture, g))
+                aleatoric_stds = aleatoric_stds * np.sqrt(h.factor)
+                tail = h.variance[np.newaxis]
+        means = np.stack([part.mean for part in parts])
+        mixture = Mixture(means, epistemic_stds, aleatoric_stds, weights, tail)
+        base = mixture if g is None else TransformedMixture(mixture, g)
+        low, high, is_given = self.support or Support(-np.inf, np.inf, False)
+        y = np.clip(oof.targets(g), low, high)  # the rounding of residuals
+        shaped = recalibrated(base, y, oof.weights, (low, high), enforce=is_given)
+        if shaped is None:
+            return Calibrated(found, base)
+        return Calibrated(replace(found, recalibration=shaped.recalibration), shaped)
 
 
 # ---- Classification
@@ -563,6 +631,7 @@ class LabelsOutOfFold:
     weights: Weights = None
     before: LogTemperature = LogTemperature()  # what is known without these rows
     beside: tuple[LabelsOutOfFold, ...] = ()  # predictions of the same rows by other networks
+    shares: FloatArray | None = None  # stacking weights of this and those beside it
 
     @property
     def factor(self) -> float:
@@ -584,21 +653,17 @@ class LabelsOutOfFold:
         """How many rows there are, or the sum of their weights."""
         return float(len(self.y) if self.weights is None else self.weights.sum())
 
-    def pooled(self, others: Sequence[LabelsOutOfFold]) -> LabelsOutOfFold:
-        """Return the rows with the mean of these probabilities and of others of the same rows."""
-        return replace(self, beside=tuple(others))
-
     def predictive(self, temperature: float = 1.0) -> ClassMixture:
         """Return the probabilities of the labels of every row at that temperature."""
         outputs = ((part.mean, part.variance) for part in (self, *self.beside))
-        parts = [tempered(self.likelihood, *each, temperature) for each in outputs]
-        return self.likelihood.mixture(parts) if self.beside else parts[0]
+        each = [tempered(self.likelihood, *own, temperature) for own in outputs]
+        return ClassMixture.of(each, self.shares)
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return the log probability of the labels of every row at that temperature, (n,)."""
         parts = (self, *self.beside)
         outputs = [(part.mean / np.sqrt(factor), part.variance) for part in parts]
-        return self.likelihood.log_p_of_outputs(outputs, self.y, ENGINES["native"])
+        return self.likelihood.log_p_of_outputs(outputs, self.y, ENGINES["native"], self.shares)
 
     @property
     def _some(self) -> LabelsOutOfFold:
@@ -655,9 +720,13 @@ class ClassCalibration:
     def log_scale(self, rows: Completed) -> None:
         """Return None: class labels have no noise network."""
 
-    def after(self, oof: LabelsOutOfFold, rows: Completed) -> ClassCalibration:
+    def after(
+        self, parts: Sequence[LabelsOutOfFold], weights: FloatArray, rows: Completed
+    ) -> ClassCalibration:
         """Return the calibration after more rows: what was known about log T is their prior."""
-        known = replace(oof, before=LogTemperature(float(np.log(self.temperature)), self.precision))
+        before = LogTemperature(float(np.log(self.temperature)), self.precision)
+        oof = replace(parts[0], beside=tuple(parts[1:]), shares=weights)
+        known = replace(oof, before=before)
         n_rows = self.n_rows + oof.n_rows
         share = oof.n_rows / n_rows
 
@@ -669,11 +738,19 @@ class ClassCalibration:
         return ClassCalibration(known.factor, known.belief.precision, *losses, n_rows)
 
     def mixture(
-        self, mean: FloatArray, variance: FloatArray, likelihood: LabelLikelihood
+        self,
+        mean: FloatArray,
+        variance: FloatArray,
+        likelihood: LabelLikelihood,
+        weights: FloatArray | None = None,
     ) -> ClassMixture:
-        """Return the mixture of S members at the temperature, with outputs (S, n) or (S, n, K)."""
-        each = zip(mean, variance, strict=True)
-        return ClassMixture.of([tempered(likelihood, m, v, self.temperature) for m, v in each])
+        """Return the mixture of S members at the temperature, with outputs (S, n) or (S, n, K).
+
+        None as `weights` of the members, (S,), stands for equal weights.
+        """
+        outputs = zip(mean, variance, strict=True)
+        each = [tempered(likelihood, m, v, self.temperature) for m, v in outputs]
+        return ClassMixture.of(each, weights)
 
 
 @dataclass(frozen=True)
@@ -681,7 +758,6 @@ class LabelsJudge:
     """Judges predictions of labels, by their log probabilities; see `ValuesJudge`."""
 
     likelihood: LabelLikelihood
-    usual = policy.OF_LABELS
 
     def out_of_fold(
         self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
@@ -699,12 +775,11 @@ class LabelsJudge:
                 raise ValueError(f"{asked} Got {value!r} for labels.")
         return y, self
 
-    def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
-        """Return 0: one temperature is found at once."""
-        return 0.0
-
-    def calibrate(self, oof: LabelsOutOfFold, *_: Any) -> Calibrated:
-        """Find the temperature."""
+    def calibrate(
+        self, parts: Sequence[LabelsOutOfFold], weights: FloatArray, *_: Any
+    ) -> Calibrated:
+        """Find the temperature of stacked networks."""
+        oof = replace(parts[0], beside=tuple(parts[1:]), shares=weights)
         predictive = oof.predictive(oof.factor)
         log_p = self.likelihood.log_p(predictive, oof.y), oof.log_p()
         loss, raw = (-weighted_mean(each, oof.weights) for each in log_p)

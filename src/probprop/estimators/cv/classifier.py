@@ -11,34 +11,33 @@ from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import LabelsMixin, PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import ClassCalibration, LabelsJudge
-from probprop.estimators.data import Given, TrainingData, read_labels
-from probprop.inference.history import warn_of_counts
+from probprop.estimators.validation import Given, TrainingData, read_labels
+from probprop.inference.training import warn_of_counts
 
 
 class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Classification by PBP networks selected, calibrated and averaged by cross-validation.
 
-    As `PBPRegressorCV`, but candidates are compared by the log-loss of out-of-fold samples. The
-    winner is the best one or, with fewer than 1,000 samples, one that costs less and is behind by
-    no more than a standard error of the difference. One temperature, found on out-of-fold samples,
-    calibrates the probabilities of the networks of its folds.
+    As `PBPRegressorCV`, but candidates are compared and stacked by the log-loss of out-of-fold
+    samples. One temperature, found there too, calibrates the probabilities of the networks.
 
     Parameters
     ----------
-    cv : int, splitter or iterable of (train, test), default=5
-        As in `PBPRegressorCV`; folds of an int, at least 2, are stratified by class. Every network
+    cv : "auto", int, splitter or iterable of (train, test), default="auto"
+        As in `PBPRegressorCV`; folds of "auto" and of an int are stratified by class. Every network
         knows all classes.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
-        one of 10, 20 or 48, or two of 48, or 16 ramps beside each and a layer of 48. With more
-        samples: columns alone, with no hidden layer, one of 96, or two of 48, or 32 ramps beside
-        each and a layer of 96; these are compared on two folds (one from 5,000 samples on), and
-        only the winner learns the others. The evidence cap is 10 or 30.
-    budget : {"fast", "good", "best"} or float, default="good"
+        one of 10 or 48, or two of 48, or 16 ramps beside each and a layer of 48. With more samples:
+        columns alone, with no hidden layer, one of 96, or two of 48, or 32 ramps beside each and a
+        layer of 96. The evidence cap is 10 or 30.
+    budget : {"fast", "good", "best"}, default="good"
         "fast": up to 80 epochs, one layer of 48 (96), evidence cap 10; "good": up to 320 epochs;
-        "best": up to 1,280 epochs, with 64 ramps and two layers of 96 too. A number above 0 is
-        seconds of processor time, as in `PBPRegressorCV`. With more than 32 classes, see the notes.
-    missing : {"error", "marginalize"}, default="error"
+        "best": up to 1,280 epochs, with 64 ramps and two layers of 96 too. With more than 32
+        classes, see the notes.
+    categorical_features : "from_dtype", sequence of str or int, or mask, default="from_dtype"
+        Columns of X whose values are categories, as in `TableEncoder`.
+    missing : {"auto", "error", "marginalize"}, default="auto"
         How NaN in X is treated: as an error, or as a missing value, as in `PBPRegressorCV`.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
@@ -57,17 +56,16 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     multilabel_ : bool
         Whether y was a matrix of labels.
     estimators_ : list of PBPClassifier
-        The network of every fold, partition after partition, not calibrated. They take samples as
-        encoded by `encoding_`.
+        The network of every fold of each of `groups_`, not calibrated.
     calibration_ : ClassCalibration
         The temperature, and the log-loss with it and without.
     oof_predictive_ : ClassMixture
         Calibrated out-of-fold predictive distribution of the samples of `fit`, `oof_rows_`.
-    n_partitions_ : int
-        Number of K-fold partitions, as in `PBPRegressorCV`, but 2 below 1,000 samples.
-    bounds_, encoding_, choice_, joint_, oof_rows_, oof_members_, n_iter_, n_samples_seen_
-        As in `PBPRegressorCV`, as are `mean_sample_weight_`, `n_features_in_` and
-        `feature_names_in_`.
+    weights_, groups_, trials_, best_params_, best_score_, cv_results_
+        As in `PBPRegressorCV`; scores are minus the log-loss.
+    encoder_, columns_, bounds_, joint_, oof_rows_, oof_members_
+        As in `PBPRegressorCV`, as are `n_iter_`, `n_samples_seen_`, `mean_sample_weight_`,
+        `n_features_in_` and `feature_names_in_`.
 
     Notes
     -----
@@ -149,13 +147,13 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
 
         It is the mixture of the members, each at the temperature of `calibration_`.
         """
-        outputs = self._outputs(X)
-        return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
+        mean, variance, *_ = self._outputs(X)
+        return self.calibration_.mixture(mean, variance, self.likelihood_, self.weights_)
 
     def predict_out_of_fold(self, X: ArrayLike, at: Array | slice = slice(None)) -> ClassMixture:
         """Predict out-of-fold samples, or changed ones, without the networks that learned them."""
-        outputs, _ = self._oof_outputs(X, at)
-        return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
+        (mean, variance, *_), _ = self._oof_outputs(X, at)
+        return self.calibration_.mixture(mean, variance, self.likelihood_, self._group_weights)
 
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None

@@ -1,10 +1,10 @@
-"""The rows of every fold, encoded once, and the splits that a user asks for."""
+"""The encodings of the rows, and the splits that a user asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,18 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
-from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise
+from probprop.encoding.piecewise import PiecewiseLinear, fit_piecewise
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import check_int
 from probprop.inference.inputs import Inputs
 from probprop.inference.standardize import (
+    Moments,
     Standardizer,
     fit_standardizer,
     leaving_features,
+    measure,
+    standardizer_of,
     with_usual_scales,
 )
 
@@ -169,13 +172,12 @@ def dealt_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
 
 @dataclass(frozen=True, eq=False)
 class Encodings:
-    """Rows in every encoding that was asked for: each is made once."""
+    """Rows, and every encoding of them that was asked for. Encoded rows are not stored."""
 
     X: Array  # (n, n_features)
-    dtype: np.dtype[Any]  # of encoded rows; rows that are not encoded stay as they are
+    dtype: np.dtype[Any]  # of the weights
     joint: Joint | None = None  # completes missing values; None if there are none
     _states: dict[int, PiecewiseLinear] = field(default_factory=dict)
-    _rows: dict[int, Array] = field(default_factory=dict)
     _inputs: dict[int | None, Inputs] = field(default_factory=dict)
 
     def state(self, n_bins: int) -> PiecewiseLinear:
@@ -184,54 +186,38 @@ class Encodings:
             self._states[n_bins] = fit_piecewise(self.X, n_bins)
         return self._states[n_bins]
 
+    def of(self, n_bins: int | None) -> PiecewiseLinear | None:
+        """Return the encoding of a candidate with that many bins."""
+        return None if n_bins is None else self.state(n_bins)
+
     def bins_that_fit(self, n_bins: int) -> int:
         """Halve the number of bins until all columns together have few ramps; 1 is none at all."""
         while n_bins > 1 and len(self.state(n_bins).column) > MOST_RAMPS:
             n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
         return n_bins
 
-    def rows(self, n_bins: int | None) -> Array:
-        """Return all rows in that encoding."""
-        if n_bins is None:
-            return self.X
-        if n_bins not in self._rows:
-            self._rows[n_bins] = encoded(self.X, self.state(n_bins), self.dtype)
-        return self._rows[n_bins]
-
     def inputs(self, n_bins: int | None) -> Inputs:
         """Return all rows in that encoding, with Gaussians in place of missing values."""
         if n_bins not in self._inputs:
-            rows = self.rows(n_bins)
-            self._inputs[n_bins] = self.completed.inputs(rows, self.encode(n_bins))
+            self._inputs[n_bins] = self.completed.inputs(self.of(n_bins), self.dtype)
         return self._inputs[n_bins]
-
-    def encode(self, n_bins: int | None) -> Callable[[Array], Array]:
-        """Return what encodes other rows in that encoding."""
-        state = None if n_bins is None else self.state(n_bins)
-        return partial(encoded, state=state, dtype=self.dtype)
 
     @cached_property
     def completed(self) -> Completed:
         """All rows, completed."""
         return complete(self.X, self.joint)
 
-    def standardizer(self, of_fold: Standardizer, n_bins: int | None) -> Standardizer:
-        """Return what standardizes the rows of a fold, as measured there, in that encoding."""
+    def standardizer(
+        self, rows: Array | slice, y: Moments | None, n_bins: int | None
+    ) -> Standardizer:
+        """Return what standardizes the rows of a fold, whose targets are measured."""
         if n_bins is not None:
-            return leaving_features(of_fold)
-        return with_usual_scales(of_fold, self._spreads)
+            return leaving_features(self.state(n_bins).n_outputs, y)
+        return with_usual_scales(standardizer_of(measure(self.X[rows]), y), self._spreads)
 
     @cached_property
     def _spreads(self) -> FloatArray:
         return fit_standardizer(self.X, None).spreads
-
-
-def encoded(X: Array, state: PiecewiseLinear | None, dtype: np.dtype[Any]) -> Array:
-    """Return rows in an encoding; None leaves them as they are."""
-    if state is None:
-        return X
-    with np.errstate(over="ignore"):  # the standardiser refuses what is too large
-        return encode(X, state, dtype)
 
 
 def side_by_side(rows: Array) -> Array | slice:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -25,8 +26,14 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
 from probprop._types import Array, FloatArray
-from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise, place_knots
-from probprop.inference.inputs import Inputs, normal_nodes
+from probprop.encoding.piecewise import (
+    PiecewiseLinear,
+    encode,
+    encoded,
+    fit_piecewise,
+    place_knots,
+)
+from probprop.inference.inputs import Inputs, Samples, normal_nodes
 
 N_NODES = 32  # completed samples that stand for a sample with missing values
 # Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
@@ -45,7 +52,6 @@ _EVERY = 4  # masked samples of which one misses a quarter of the features, the 
 _SHARE = 0.25
 _N_PATTERNS = 16  # different sets of features that are a quarter
 
-Encode = Callable[[Array], Array]
 Moments = tuple[FloatArray, FloatArray]
 
 
@@ -181,8 +187,11 @@ def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
     return PiecewiseLinear(*own, *(values[ramps] for values in of_ramps))
 
 
-def learn_joint(X: Array) -> Joint:
-    """Learn the joint distribution of the features from samples, NaN where a value is missing."""
+def learn_joint(X: Array, *, ramps: bool = True) -> Joint:
+    """Learn the joint distribution of the features from samples, NaN where a value is missing.
+
+    Without ramps it is a Gaussian of the scores, which takes next to no time.
+    """
     if len(X) > _MOST_ROWS:
         X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
     tables = [_quantiles(x[~np.isnan(x)].astype(np.float64)) for x in X.T]
@@ -190,7 +199,7 @@ def learn_joint(X: Array) -> Joint:
     column = np.repeat(np.arange(X.shape[1]), [len(t[0]) for t in tables])
     discrete, factor = np.array([t[2] for t in tables]), np.ones(X.shape[1] + 1)
     scores = _scores(X, [table[:2] for table in tables])
-    n_bins, covariance, used = _N_BINS, None, np.inf
+    n_bins, covariance, used = _N_BINS if ramps else 1, None, np.inf
     while True:
         encoding = fit_piecewise(scores, n_bins, centered=True)
         known = np.isfinite(encoding.scale)  # the scale of a feature without any value is infinite
@@ -261,19 +270,19 @@ class Completed:
         return Completed(self.X[rows], gaps, *parts)
 
     def parts(
-        self, A: Array, encode: Encode, of: Callable[[Array], Moments]
+        self, encoding: PiecewiseLinear | None, of: Callable[[Samples], Moments]
     ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
-        """Return mean, variance within and variance between the nodes of outputs of samples, A.
+        """Return mean, variance within and variance between the nodes of outputs of samples.
 
         `of` takes encoded samples, and returns means and variances of outputs, (n,) or (n, K).
         """
         if not len(self.gaps):
-            return *of(A), 0.0
+            return *of(encoded(self.X, encoding)), 0.0
         known = np.ones(len(self.X), bool)
         known[self.gaps] = False
         n_nodes, found = len(self.weights), list[FloatArray]()
         for own, rows in self._blocks():
-            each = (a.reshape(n_nodes, -1, *a.shape[1:]) for a in of(encode(rows)))
+            each = (a.reshape(n_nodes, -1, *a.shape[1:]) for a in of(encoded(rows, encoding)))
             mean, variance = (a.astype(np.float64, copy=False) for a in each)
             w = self.weights[:, own].reshape(n_nodes, -1, *[1] * (mean.ndim - 2))
             center, between = _over_nodes(mean, w)
@@ -282,34 +291,46 @@ class Completed:
         whole = np.zeros((3, len(self.X), *completed.shape[2:]))
         whole[:, self.gaps] = completed
         if known.any():
-            whole[0, known], whole[1, known] = of(A[known])
+            whole[0, known], whole[1, known] = of(encoded(self.X[known], encoding))
         return whole[0], whole[1], whole[2]
 
     def moments(
-        self, A: Array, encode: Encode, of: Callable[[Array], Moments], a2: float | None = None
+        self,
+        encoding: PiecewiseLinear | None,
+        of: Callable[[Samples], Moments],
+        a2: float | None = None,
     ) -> Moments:
         """Return means and variances of outputs for every sample; see `parts`.
 
         With a2, by which all variances will be multiplied, the variance between the nodes has its
         scaling factor, which a2 does not change.
         """
-        mean, within, between = self.parts(A, encode, of)
+        mean, within, between = self.parts(encoding, of)
         if a2 is not None and len(self.gaps):
             factor = np.zeros(len(mean))
             factor[self.gaps] = self.factor / a2
             between = between * factor.reshape(-1, *[1] * (mean.ndim - 1))
         return mean, within + between
 
-    def inputs(self, A: Array, encode: Encode) -> Inputs:
-        """Return encoded samples with mean and standard deviation over the nodes where A is NaN."""
+    def inputs(self, encoding: PiecewiseLinear | None, dtype: np.dtype[Any]) -> Inputs:
+        """Return encoded samples with mean and standard deviation over the nodes of each input.
+
+        If values are missing, encoded samples are an array of that dtype, as inputs with a standard
+        deviation are never 0 for sure.
+        """
         if not len(self.gaps):
-            return Inputs(A)
-        filled, std = A.copy(), np.zeros_like(A)
+            return Inputs(encoded(self.X, encoding))
+
+        def array(X: Array, dtype: np.dtype[Any]) -> Array:
+            return X.copy() if encoding is None else encode(X, encoding, dtype)
+
+        filled = array(self.X, dtype)
+        std = np.zeros_like(filled)
         for own, rows in self._blocks():
-            nodes, w = encode(rows).astype(np.float64, copy=False), self.weights[:, own, np.newaxis]
+            nodes, w = array(rows, np.dtype(np.float64)), self.weights[:, own, np.newaxis]
             mean, variance = _over_nodes(nodes.reshape(*w.shape[:2], -1), w)
-            at, missing = self.gaps[own], np.isnan(A[self.gaps[own]])
-            filled[at] = np.where(missing, mean, A[at])
+            at, missing = self.gaps[own], np.isnan(filled[self.gaps[own]])
+            filled[at] = np.where(missing, mean, filled[at])
             std[at] = np.where(missing, np.sqrt(variance), 0.0)
         return Inputs(filled, std)
 

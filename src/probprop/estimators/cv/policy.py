@@ -1,9 +1,14 @@
-"""What a cross-validated estimator compares, and how long: a function of the samples and task."""
+"""The policy of the search: candidates, rungs, folds and stack size by task and table size.
+
+Every constant of the search is here. The replay behind the tables trains all candidates on five
+folds of 12 to 17 splits of small tables (277 to 927 samples), and applies the rules afterwards; the
+rules were chosen by the test samples of these splits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -11,7 +16,6 @@ import numpy as np
 
 from probprop.distributions.base import short_repr
 from probprop.estimators.validation import (
-    check_above,
     check_evidence_cap,
     check_int,
     check_layer_sizes,
@@ -19,28 +23,84 @@ from probprop.estimators.validation import (
     check_share,
 )
 
-# ---- Constants of the search
+# ---- Successive halving and stacking
 
-MANY_ROWS = 5_000  # regression: samples from which on there are more bins, and two folds decide
-VERY_MANY_ROWS = 20_000  # regression: samples from which on one fold decides
-LARGE = 100_000  # samples from which on a table is large, see `is_large`
-HELD_OUT = 20_000  # samples in each of the two validation sets of a large table
-AS_IF = 25_000  # samples that the epochs of a budget are meant for, if a table is large
-MIN_ROWS_FOR_POWER = 100  # samples: a line that is hardly known, as an exponential, goes anywhere
+RUNGS = (20, 40, 80, 160, 320)  # epochs after which trials are compared
+BUDGETS = {"fast": RUNGS[:3], "good": RUNGS, "best": (*RUNGS, 640, 1280)}
+# Maximum number of trials that continue after each rung. Six instead of eight save 3 % of the time
+# and lose 0.002 nats; a first rung at 10 epochs costs 0.72 to 0.84 of the time and loses 0.02.
+N_KEPT = (8, 4, 3)
+CLEAR = 2.0  # standard errors above which a mean difference between trials is clear
+N_STALE = 2  # rungs without an improvement after which a trial is stopped
+N_FOLDS = 5  # of cv="auto", unless a table is large
+LEAST_WEIGHT = 0.03  # stacking weights below are dropped
+MOST_SIZE = 2.0  # weights of all stacked networks, in multiples of the largest trial
+N_REPORTS = 2  # progress reports before the first rung; at a report Ctrl-C ends the search
+
+# ---- Large tables: the time of a fit no longer grows with the number of samples
+
+LARGE = 100_000  # samples
+HELD_OUT = 20_000  # samples in each of the two validation sets of cv="auto"
+AS_IF = 25_000  # an epoch of a rung shows a network this many samples
+
+# ---- Targets
+
+MIN_ROWS_FOR_POWER = 100  # samples: with fewer, an extrapolated exponential diverges
 MIN_ROWS_FOR_NOISE = 20  # out-of-fold samples from which on noise="auto" tries a noise network
-MANY_CLASSES = 32  # above which candidates train for fewer epochs, as an epoch takes longer
-LEAST_SHARE_OF_EPOCHS = 0.1  # of a budget, whatever the number of classes
-CHECKS = (20, 40, 80, 160, 320)  # epochs after which candidates are compared
-FIRST_CUT = 40  # epochs after which one evidence cap of each form is left
-CLEAR = 2.0  # standard errors above which a mean difference between candidates is clear
-N_STALE = 2  # comparisons without a gain after which a candidate is dropped
-MOST_PARTITIONS = 6  # K-fold partitions used to train the selected candidate, at most
-SHARE_OF_POWERS = 0.2  # of the seconds, or of the work, for the best with a power of the targets
-SHARE_AFTER = 0.1  # of the seconds, at least, for the calibration
-MOST_OVER = 0.1  # of the seconds, by which the last partition may be late
-TIMING_COST = 50.0  # a throw-away timing run is made if the budget allows this times its cost
+MANY_CLASSES = 32  # above which trials make fewer epochs, as an epoch takes longer
+LEAST_SHARE_OF_EPOCHS = 0.1  # of the rungs, whatever the number of classes
 
 Noise = Literal["auto", "constant", "input"]
+Layers = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A line of the table: what is compared on tables of a minimum size, and on how many folds."""
+
+    n_samples: int  # from which on the line applies
+    n_bins: int  # of the encoded candidates
+    raw: Layers  # hidden layers of the candidates without encoding; "fast" has the first
+    encoded: Layers  # hidden layers of the encoded candidates; "fast" has the first
+    evidence_caps: tuple[float | None, ...]  # "fast" has the first
+    n_search_folds: int  # folds that the trials are compared on
+    n_folds: int = N_FOLDS  # folds of cv="auto" that have a network of each stacked trial
+    n_stacked: int = 3  # maximum number of stacked trials
+
+
+# Layers of 48 and 96 units fill vectors of 16 numbers of single precision: training takes a fifth
+# less time than with 50 units, at the same log-likelihood (`benchmarks.guide.bases`). Replayed:
+# evidence cap 30 gains 0.04 nats over 10 alone, no cap and 8 or 32 bins beside 16 gain nothing,
+# logarithms of skewed columns nothing; three search folds cost 0.74 of five and lose 0.005 nats,
+# two cost 0.60 and lose 0.011.
+_ONE_OR_TWO, _CAPS = ((48,), (48, 48)), (10.0, 30.0)
+_RAW = (*_ONE_OR_TWO, ())
+REGRESSION = (
+    Policy(0, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=5),
+    Policy(500, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=3),
+    Policy(5_000, 32, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=2, n_folds=4),
+    Policy(20_000, 32, _RAW, _ONE_OR_TWO, _CAPS[:1], n_search_folds=1, n_folds=3),
+    Policy(LARGE, 32, _ONE_OR_TWO, _ONE_OR_TWO, _CAPS[:1], n_search_folds=1, n_folds=2),
+)
+# Two layers on encoded columns over-fit with class labels; one wide layer does not.
+_FEW, _MANY = ((48,), (), (10,), (48, 48)), ((96,), (), (48, 48))
+CLASSIFICATION = (
+    Policy(0, 16, _FEW, ((48,),), _CAPS, n_search_folds=5),
+    Policy(1_000, 32, _MANY, ((96,),), _CAPS, n_search_folds=2),
+    Policy(5_000, 32, _MANY, ((96,),), _CAPS, n_search_folds=1, n_folds=3),
+    Policy(20_000, 32, _MANY, ((96,),), _CAPS[:1], n_search_folds=1, n_folds=3),
+)
+
+
+def policy_of(n_samples: int, *, classification: bool) -> Policy:
+    """Return the line of the table for that many samples."""
+    lines = CLASSIFICATION if classification else REGRESSION
+    return [line for line in lines if line.n_samples <= n_samples][-1]
+
+
+def is_large(n_samples: int) -> bool:
+    """Return whether the time of a fit should no longer grow with the number of samples."""
+    return n_samples >= LARGE
 
 
 @dataclass(frozen=True)
@@ -51,7 +111,7 @@ class Candidate:
     ----------
     n_bins : int or None, default=None
         Ramps per column, at least 2, as in `PiecewiseLinearEncoder`. None is the columns alone.
-    hidden : int or sequence of int, default=(50,)
+    hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. The attribute is a tuple.
     evidence_cap : float or None, default=None
         Effective sample size of the posterior at most, in multiples of the number of samples; at
@@ -67,12 +127,12 @@ class Candidate:
     Examples
     --------
     >>> from probprop import Candidate
-    >>> Candidate(n_bins=32, hidden=20)
-    Candidate(n_bins=32, hidden=(20,), evidence_cap=None)
+    >>> Candidate(n_bins=32, hidden_layer_sizes=20)
+    Candidate(n_bins=32, hidden_layer_sizes=(20,), evidence_cap=None)
     """
 
     n_bins: int | None = None
-    hidden: int | Sequence[int] = (50,)
+    hidden_layer_sizes: int | Sequence[int] = (50,)
     evidence_cap: float | None = None
     power: float | None = None
     noise: Noise = "auto"
@@ -86,7 +146,8 @@ class Candidate:
                 f"{self.evidence_cap!r} instead."
             )
         check_evidence_cap(self.evidence_cap)
-        vars(self)["hidden"] = tuple(check_layer_sizes(self.hidden, "hidden of a candidate"))
+        sizes = check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes of a candidate")
+        vars(self)["hidden_layer_sizes"] = tuple(sizes)
         if self.power is not None:
             check_share("power of a candidate", self.power)
         check_option("noise of a candidate", self.noise, list(get_args(Noise)))
@@ -100,7 +161,7 @@ class Candidate:
     @property
     def layers(self) -> tuple[int, ...]:
         """Units in each hidden layer."""
-        return tuple(check_layer_sizes(self.hidden))
+        return tuple(check_layer_sizes(self.hidden_layer_sizes))
 
     @property
     def in_words(self) -> str:
@@ -117,58 +178,30 @@ class Candidate:
         return f"{encoding}, {layers}, {bound}"
 
     @property
-    def form(self) -> tuple[int | None, tuple[int, ...], float | None, Noise]:
-        """All but the evidence cap: candidates of one form differ in that only."""
-        return self.n_bins, self.layers, self.power, self.noise
+    def params(self) -> dict[str, Any]:
+        """The hyperparameters by name."""
+        return asdict(self)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How long candidates train."""
-
-    checks: tuple[int, ...] = CHECKS  # epochs after which candidates are compared, ascending
-    seconds: float | None = None  # processor time of all threads together; None has no bound
-    most_after: float = np.inf  # seconds that a noise network may take, which else is not tried
-    first_cut: int = FIRST_CUT  # epochs after which one evidence cap of each form is left
-    chunk: int = 10  # epochs between two looks at the clock
-
-    def with_epochs(self, epochs: Callable[[int], float]) -> Budget:
-        """Return the budget with other numbers of epochs, rounded up, as a function of each."""
-        *checks, first_cut = (int(np.ceil(epochs(n))) for n in (*self.checks, self.first_cut))
-        return replace(self, checks=tuple(sorted(set(checks))), first_cut=first_cut)
-
-    def less(self, seconds: float) -> Budget:
-        """Return what is left after so many seconds."""
-        return self if self.seconds is None else replace(self, seconds=self.seconds - seconds)
+def read_budget(budget: Any) -> tuple[int, ...]:
+    """Check the parameter, and return its rungs."""
+    check_option("budget", budget, list(BUDGETS))
+    return BUDGETS[budget]
 
 
-BUDGETS = {"fast": Budget(CHECKS[:3]), "good": Budget(), "best": Budget((*CHECKS, 640, 1280))}
+def rungs_of(budget: str, n_samples: int, n_train: int, n_classes: int = 1) -> tuple[int, ...]:
+    """Return the epochs after which trials are compared; networks train on `n_train` samples.
 
-
-def read_budget(budget: Any) -> Budget:
-    """Check the parameter: a name, or seconds of processor time."""
-    if isinstance(budget, str):
-        check_option("budget", budget, list(BUDGETS))
-        return BUDGETS[budget]
-    if isinstance(budget, bool | np.bool_):
-        raise TypeError(
-            f"budget must be one of {list(BUDGETS)} or seconds of processor time, not bool."
-        )
-    check_above("budget", budget, 0.0)
-    return Budget(BUDGETS["best"].checks, float(budget), budget / 3.0)
-
-
-def for_many_classes(budget: Budget, n_classes: int) -> Budget:
-    """Return the budget of a classification: the more classes above 32, the fewer epochs.
-
-    An epoch takes longer, but fewer are needed: with 100 classes of synthetic data, 5 to 26.
+    An epoch of a large table counts as many times as it has `AS_IF` samples. With more than 32
+    classes, an epoch takes longer, but fewer are needed: 5 to 26 with 100 classes.
     """
-    if n_classes <= MANY_CLASSES:
-        return budget
-    share = max(LEAST_SHARE_OF_EPOCHS, MANY_CLASSES / n_classes)
-    chunk = int(np.ceil(budget.chunk * share))
-    fewer = replace(budget, checks=budget.checks[:-1], chunk=chunk)
-    return fewer.with_epochs(lambda n: n * share)
+    rungs, share = read_budget(budget), 1.0
+    if is_large(n_samples):
+        share = AS_IF / n_train
+    if n_classes > MANY_CLASSES:
+        rungs = rungs[:-1]
+        share *= max(LEAST_SHARE_OF_EPOCHS, MANY_CLASSES / n_classes)
+    return tuple(sorted({int(np.ceil(n * share)) for n in rungs}))
 
 
 def work_of_a_row(sizes: Sequence[int]) -> float:
@@ -180,119 +213,38 @@ def work_of_a_row(sizes: Sequence[int]) -> float:
     return first + 2.0 * sum(later) + 25.0 * sum(sizes[1:])
 
 
-def is_large(n_rows: int) -> bool:
-    """Return whether the time of a fit should no longer grow with the number of samples.
-
-    A network that has seen a few million samples, each a few times, is as good as one that has seen
-    few very often. So epochs are scaled by `shown_as_often`, samples are held out twice, `HELD_OUT`
-    each, and one network per candidate decides, also about a power of the targets. The best then
-    trains the others: two for each of two partitions.
-    """
-    return n_rows >= LARGE
-
-
-def shown_as_often(budget: Budget, n_rows: int) -> Budget:
-    """Return the budget that shows as many samples, n_rows an epoch, as it has with `AS_IF`."""
-    return replace(budget.with_epochs(lambda n: n * AS_IF / n_rows), chunk=1)
-
-
-@dataclass(frozen=True)
-class Forms:
-    """What is compared: encodings, layers and evidence caps; "fast" has the first of each."""
-
-    n_bins: int  # ramps per column
-    plain: tuple[tuple[int, ...], ...]  # units of the hidden layers on the columns alone
-    ramped: tuple[tuple[int, ...], ...]  # and on columns and ramps
-    evidence_caps: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class Usual:
-    """The candidates of ``candidates="auto"``, and how they are compared."""
-
-    few: Forms  # below rows[0] samples
-    many: Forms
-    most_bins: int  # also tried by the budget "best"
-    stratified: bool = False  # whether the folds share each value of the targets alike
-    powers: bool = False  # whether the best is tried with a power of the targets, if all are > 0
-    rows: tuple[int, int] = (MANY_ROWS, VERY_MANY_ROWS)  # from which on two folds, or one, decide
-    n_errors: float = 0.0  # below rows[0]: standard errors by which a cheaper winner may be behind
-
-
-# Layers of 48 and 96 units fill vectors of 16 numbers of single precision: a training takes a fifth
-# less time than with 50, which are no better (`benchmarks.guide.bases`).
-_ONE_OR_TWO = ((48,), (48, 48))
-_OF_FEW_VALUES = Forms(16, _ONE_OR_TWO, _ONE_OR_TWO, (10.0, 30.0, None))
-OF_VALUES = Usual(
-    _OF_FEW_VALUES, many=replace(_OF_FEW_VALUES, n_bins=32), most_bins=64, powers=True
-)
-# With few rows, differences in out-of-fold log-loss are mostly chance, and what costs less is as
-# good on new rows, or better. Two layers on ramps over-fit; one wide layer does not.
-OF_LABELS = Usual(
-    few=Forms(16, ((48,), (), (10,), (20,), (48, 48)), ((48,),), (10.0, 30.0)),
-    many=Forms(32, ((96,), (), (48, 48)), ((96,),), (10.0, 30.0)),
-    most_bins=64,
-    stratified=True,
-    rows=(1_000, 5_000),
-    n_errors=1.0,
-)
-
-
-def usual_candidates(
-    budget: str | float,
-    n_rows: int,
-    usual: Usual = OF_VALUES,
-    bins_that_fit: Callable[[int], int] = int,
-    *,
-    one_evidence_cap: bool = False,
+def default_candidates(
+    budget: str, line: Policy, bins_that_fit: Callable[[int], int] = int, n_classes: int = 1
 ) -> list[Candidate]:
     """Return the candidates of ``candidates="auto"``.
 
     `bins_that_fit` takes a number of bins and returns one that is not too costly, or 1 for none.
-    With `one_evidence_cap` only the first one is compared: few epochs do not tell them apart.
     """
-    forms = usual.few if n_rows < usual.rows[0] else usual.many
     fast, best = budget == "fast", budget == "best"
-    ramps = map(bins_that_fit, [forms.n_bins, *([usual.most_bins] if best else [])])
-    layers: dict[int | None, tuple[tuple[int, ...], ...]] = {None: forms.plain}
-    layers |= dict.fromkeys((n_bins for n_bins in ramps if n_bins > 1), forms.ramped)
-    deeper = ((96, 96),) if best else ()
+    bins = map(bins_that_fit, [line.n_bins, *([64] if best else [])])
+    layers: dict[int | None, Layers] = {None: line.raw}
+    layers |= dict.fromkeys((n_bins for n_bins in bins if n_bins > 1), line.encoded)
+    deeper: Layers = ((96, 96),) if best else ()
+    few = fast or n_classes > MANY_CLASSES  # few epochs do not tell evidence caps apart
     return [
         Candidate(n_bins, hidden, evidence_cap)
         for n_bins, sizes in layers.items()
         for hidden in (*sizes, *deeper)[: 1 if fast else None]
-        for evidence_cap in forms.evidence_caps[: 1 if fast or one_evidence_cap else None]
+        for evidence_cap in line.evidence_caps[: 1 if few or not hidden else None]
     ]
-
-
-def n_first_folds(n_rows: int, usual: Usual = OF_VALUES) -> int | None:
-    """Return how many folds a race is run on, fewer if there are many rows; None: all of them."""
-    many, very_many = usual.rows
-    if n_rows < many:
-        return None
-    return 2 if n_rows < very_many else 1
-
-
-def n_errors_behind(n_rows: int, usual: Usual) -> float:
-    """Return by how many standard errors a candidate that costs less may be behind the leader."""
-    return usual.n_errors if n_rows < usual.rows[0] else 0.0
 
 
 def read_candidates(
     candidates: Any,
-    budget: str | float,
-    n_rows: int,
-    usual: Usual = OF_VALUES,
+    budget: str,
+    line: Policy,
     bins_that_fit: Callable[[int], int] = int,
-    *,
-    one_evidence_cap: bool = False,
+    n_classes: int = 1,
 ) -> list[Candidate]:
     """Check the parameter: "auto", or candidates, which may be written as dicts."""
     if isinstance(candidates, str):
         check_option("candidates", candidates, ["auto"])
-        return usual_candidates(
-            budget, n_rows, usual, bins_that_fit, one_evidence_cap=one_evidence_cap
-        )
+        return default_candidates(budget, line, bins_that_fit, n_classes)
     if isinstance(candidates, Mapping | Candidate) or not np.iterable(candidates):
         raise TypeError(
             'candidates must be "auto" or a sequence of Candidate or of dicts. '
@@ -302,11 +254,9 @@ def read_candidates(
         raise ValueError("candidates must have at least one entry. Got none.")
     if len(set(found)) < len(found):
         raise ValueError(f"candidates must differ from each other. Got {found}.")
-    if len({replace(candidate, noise="auto") for candidate in found}) < len(found):
-        raise ValueError(
-            'candidates must differ in more than their noise: they train alike, and noise="auto" '
-            f"judges both kinds of noise on the rows held out. Got {found}."
-        )
+    for name in ("power", "noise"):  # stacked networks share the scale of the target, and the noise
+        if len({getattr(candidate, name) for candidate in found}) > 1:
+            raise ValueError(f"candidates must have the same {name}. Got {found}.")
     return found
 
 

@@ -1,14 +1,14 @@
 """PBPRegressorCV: the best predictions without tuning, by cross-validation.
 
-Derivatives by the features X follow by the chain rule, as the networks see encoded rows of bounded
-values: a ramp rises with 1/(width * scale) between its ends, and is flat elsewhere.
+Derivatives by the features X follow by the chain rule, as the networks see bounded values, which
+may be encoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Self, overload
+from typing import Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.random import RandomState
@@ -19,57 +19,71 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.distributions import power
-from probprop.distributions.base import Moments, short_repr
+from probprop.distributions.base import Moments, average, short_repr
 from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture
+from probprop.distributions.recalibrated import Recalibrated, Recalibration
 from probprop.encoding.bounds import InputBounds
-from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import DistributionMixin
+from probprop.encoding.piecewise import PiecewiseLinear, encoded
+from probprop.estimators.base import DistributionMixin, plan_of
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, ValuesJudge
-from probprop.estimators.cv.folds import encoded
-from probprop.estimators.data import Given, TrainingData, noise_factor, read_values
+from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_inputs, check_int
-from probprop.inference.history import warn_of_counts
-from probprop.inference.inputs import Inputs
+from probprop.estimators.validation import (
+    Given,
+    TrainingData,
+    check_inputs,
+    check_int,
+    noise_factor,
+    read_values,
+)
+from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.likelihoods import Gaussian, Scale
 from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
-from probprop.inference.prediction import sensitivity_at
+from probprop.inference.prediction import member_moments, sensitivity_at
+from probprop.inference.training import warn_of_counts
 
 
 class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Regression by PBP networks selected, calibrated and averaged by cross-validation.
 
-    Candidates, which differ in the encoding of the features, in depth and in memory, train side by
-    side on the folds. They are compared by the log-likelihood of out-of-fold samples, and those
-    that fall behind are dropped. The networks of the winner's folds are the ensemble. One factor
-    calibrates their variances on out-of-fold samples, and a small network learns heteroscedastic
-    noise there, if that helps.
+    Candidates, which differ in the encoding of the features, in depth and in the evidence cap,
+    train side by side on folds. Successive halving stops those that fall behind in out-of-fold
+    log-likelihood. The prediction is a mixture of the best ones, stacked with weights that maximize
+    that log-likelihood. One factor calibrates the variances of their networks on out-of-fold
+    samples; a small network learns heteroscedastic noise there, and PIT recalibration the shape of
+    the distribution, where that helps.
 
     Parameters
     ----------
-    cv : int, splitter or iterable of (train, test), default=5
-        An int, at least 2, is the number of folds of shuffled samples, or of the groups passed to
-        `fit`; fewer if there are fewer of them. Else a splitter of scikit-learn, or what one
-        yields.
+    cv : "auto", int, splitter or iterable of (train, test), default="auto"
+        "auto" is five folds of shuffled samples, or of the groups passed to `fit`, fewer if there
+        are fewer of them; from 5,000 samples on, see the notes. An int, at least 2, is another
+        number of folds at any size. Else a splitter of scikit-learn, or what one yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 16 ramps each (32 from 5,000 samples on),
-        one or two layers of 48, evidence cap 10, 30 or none; from 100 samples on, if all targets
-        are above 0 and their errors grow with them, the best one also with a power of the targets,
-        which is used if it gains two standard errors on out-of-fold samples.
-    budget : {"fast", "good", "best"} or float, default="good"
+        one or two layers of 48, and columns alone without a hidden layer; evidence cap 10 or 30.
+        From 100 samples on, if all targets are above 0 and their errors grow with them, a power of
+        the targets is used if it gains two standard errors on out-of-fold samples.
+    budget : {"fast", "good", "best"}, default="good"
         "fast": up to 80 epochs, one layer, evidence cap 10; "good": up to 320 epochs; "best": up to
-        1,280 epochs, with 64 ramps and two layers of 96 too. A number above 0 is seconds of
-        processor time: candidates that cost too much are left out, and if time is left, the best
-        one is trained on further partitions, up to six in all. The result then depends on the
-        machine.
-    missing : {"error", "marginalize"}, default="error"
+        1,280 epochs, with 64 ramps and two layers of 96 too.
+    categorical_features : "from_dtype", sequence of str or int, or mask, default="from_dtype"
+        Columns of X whose values are categories, as in `TableEncoder`. "from_dtype": in tables,
+        columns of a category type, and text.
+    support : "auto", None or tuple of (float or None, float or None), default="auto"
+        Where targets can lie: the predictive distribution has no mass outside. None as an end
+        stands for no bound. "auto": if no target of 100 or more is negative, 0 is the lower end; if
+        none is above 1 either, 1 is the upper end. None: the support is not bounded.
+    missing : {"auto", "error", "marginalize"}, default="auto"
         How NaN in X is treated: as an error, or as a missing value. Then the prediction of a sample
         is the mean over 32 ways to complete it from its other values, by a joint distribution of
-        the features, with error bars calibrated on masked out-of-fold samples.
+        the features, with error bars calibrated on masked out-of-fold samples. "auto" does so if
+        values are missing in `fit`; else it takes no time in `fit`, a Gaussian copula completes
+        missing values in predictions, and their error bars are not calibrated.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
@@ -83,29 +97,38 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     Attributes
     ----------
     estimators_ : list of PBPRegressor
-        The network of every fold, partition after partition, not calibrated. They take samples as
-        encoded by `encoding_`, and predict targets as given by ``calibration_.transformation``.
-    n_partitions_ : int
-        Number of K-fold partitions: 2 with an int `cv` and fewer than 5,000 samples, or 100,000 and
-        more, else 1; up to 6 with an int `cv` and a `budget` in seconds.
+        The network of every fold of each of `groups_`, not calibrated. They take samples as encoded
+        for their group, and predict targets as given by ``calibration_.transformation``.
+    weights_ : ndarray of shape (n_estimators,)
+        Weights of `estimators_` in the mixture, which sum to 1.
+    groups_ : list of Group
+        The stacked candidates, largest weight first: `candidate`, `encoding`, `n_epochs`, `weight`.
+    trials_ : list of Trial
+        Record of every candidate in the search.
+    best_params_, best_score_ : dict and float
+        Hyperparameters of the candidate with the largest weight, and its out-of-fold score.
+    cv_results_ : dict
+        Results of the search with the keys of scikit-learn's `HalvingGridSearchCV`, and
+        "stacking_weight".
+    encoder_ : TableEncoder or None
+        Encoder of the table, whose outputs are the features below; None if X was an array.
+    columns_ : DataFrame
+        Kind, encoding, number of levels and of missing values of each column of a table.
     bounds_ : InputBounds
         Range of each feature. Values beyond it grow ever more slowly, in most features by at most a
-        quarter of the range. `encoding_` is applied to bounded samples.
-    encoding_ : PiecewiseLinear or None
-        Encoder applied to the features before the members, or None if they are used as is.
-    choice_ : CVChoice
-        The curves of all candidates, which was chosen, and why nothing more was trained.
+        quarter of the range. Encoders are applied to bounded samples.
     calibration_ : Calibration
-        The factor of the variances, and the noise network if there is one.
+        The factor of the variances, the noise network if there is one, and what was learned about
+        shape and support of the distribution.
     joint_ : Joint or None
         Joint distribution of the features, which completes missing values, or None.
-    oof_predictive_ : Mixture or TransformedMixture
+    oof_predictive_ : Mixture, TransformedMixture or Recalibrated
         Calibrated out-of-fold predictive distribution of the samples of `fit`, each with the noise
         of its weight.
     oof_rows_ : ndarray of int
-        Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
-        weight above 0, ascending.
-    oof_members_ : ndarray of int of shape (n_partitions, n_oof)
+        Rows of these predictions; with an int `cv`, or with fewer than 5,000 samples, all rows of
+        a weight above 0, ascending.
+    oof_members_ : ndarray of int of shape (n_groups, n_oof)
         Which of `estimators_` predicted each of `oof_rows_`: the networks that held it out.
     n_iter_ : int
         Maximum number of epochs of a member.
@@ -120,11 +143,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     Notes
     -----
-    From 100,000 samples on, a network is shown as many samples as the epochs of the `budget` show
-    of 25,000: 14 epochs of 600,000 samples with "good". One network of each candidate, of evidence
-    cap 10 in "auto", decides on 20,000 validation samples. With an int `cv` and without groups
-    there are four networks: two for each of two validation sets of 20,000 samples, trained on all
-    others.
+    With ``cv="auto"`` and 5,000 samples or more, four of five folds have networks, from 20,000
+    samples on three. From 100,000 samples on there are two validation sets of 20,000 samples, each
+    with a network per stacked candidate that is trained on all others. A network is then shown as
+    many samples as the epochs of the `budget` show of 25,000: 14 epochs of 600,000 samples with
+    "good". One network of each candidate, of evidence cap 10 in "auto", decides.
 
     Examples
     --------
@@ -135,8 +158,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     >>> mean, std = model.predict(X[400:], return_std=True)
     >>> mean.shape, bool((std > 0).all())
     ((42,), True)
-    >>> model.choice_.candidate
-    Candidate(n_bins=None, hidden=(48,), evidence_cap=10.0, power=0.5)
+    >>> len(model.estimators_) == 5 * len(model.groups_)
+    True
     """
 
     _member = PBPRegressor
@@ -144,8 +167,35 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
-    oof_predictive_: Mixture | TransformedMixture
+    oof_predictive_: Mixture | TransformedMixture | Recalibrated
     likelihood_: Gaussian
+
+    def __init__(
+        self,
+        cv: Any = "auto",
+        *,
+        candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]] = "auto",
+        budget: Literal["fast", "good", "best"] = "good",
+        categorical_features: Literal["from_dtype"] | ArrayLike = "from_dtype",
+        support: Literal["auto"] | tuple[float | None, float | None] | None = "auto",
+        missing: Literal["auto", "error", "marginalize"] = "auto",
+        dtype: Literal["float64", "float32"] = "float32",
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            cv,
+            candidates=candidates,
+            budget=budget,
+            categorical_features=categorical_features,
+            missing=missing,
+            dtype=dtype,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.support = support
 
     def partial_fit(
         self,
@@ -159,8 +209,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
         Each sample belongs to one fold, in turn. The network of that fold predicts it before the
         others make one pass over it, in the order given; that updates the calibration too.
-        Encoding, choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them. Ctrl-C, or an
-        error, leaves the estimator as it was before the call.
+        Encoding, choice, learned shape, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
+        Ctrl-C, or an error, leaves the estimator as it was before the call.
 
         Parameters
         ----------
@@ -193,16 +243,17 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         (n_samples, n_features).
         """
         check_is_fitted(self)
-        if return_std or self.calibration_.transformation is not None:
+        calibration = self.calibration_
+        exact = calibration.transformation is None and calibration.recalibration is None
+        if return_std or not exact:
             predictive = self.predict_distribution(X)
             return (predictive.mean, predictive.std) if return_std else predictive.mean
         y_mean, y_scale = self._target_units
-        mean: FloatArray = (self._outputs(X).mean * y_scale + y_mean).mean(axis=0)
-        return mean
+        return average(self._outputs(X).mean * y_scale + y_mean, self.weights_)
 
     def predict_distribution(
         self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> Mixture | TransformedMixture:
+    ) -> Mixture | TransformedMixture | Recalibrated:
         """Return the calibrated predictive distribution, a mixture of the members, of every sample.
 
         Parameters
@@ -214,8 +265,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
         Returns
         -------
-        Mixture or TransformedMixture
-            In target units; the second if ``calibration_.transformation`` is not None.
+        Mixture, TransformedMixture or Recalibrated
+            In target units; the second if ``calibration_.transformation`` is not None, the third if
+            ``calibration_.recalibration`` is not None.
         """
         outputs = self._outputs(X)
         y_mean, y_scale = self._target_units
@@ -224,11 +276,13 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
         )
         factor = noise_factor(self, sample_weight, outputs.rows)
-        return self.calibration_.mixture(members, outputs.rows, outputs.log_scale, factor)
+        return self.calibration_.mixture(
+            members, outputs.rows, outputs.log_scale, factor, self.weights_
+        )
 
     def predict_out_of_fold(
         self, X: ArrayLike, at: Array | slice = slice(None)
-    ) -> Mixture | TransformedMixture:
+    ) -> Mixture | TransformedMixture | Recalibrated:
         """Predict out-of-fold samples, or changed ones, without the networks that learned them.
 
         The noise network is the one of the model, for samples of mean weight.
@@ -236,15 +290,13 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         outputs, own = self._oof_outputs(X, at)
         y_mean, y_scale = (each[own, 0] for each in self._target_units)
         noise = np.sqrt(np.stack([m.posterior_.noise_variance for m in self.estimators_]))[own, 0]
-        stds = (np.sqrt(outputs.variance) * y_scale, noise * y_scale)
-        # The mean of the k networks is one network, as in the calibration.
-        epistemic, aleatoric = (np.sqrt((std**2).mean(axis=0, keepdims=True)) for std in stds)
-        mean = (outputs.mean * y_scale + y_mean).mean(axis=0, keepdims=True)
-        squares = replace(self.calibration_.squares, between=0.0, n_members=1)
-        calibration = replace(self.calibration_, squares=squares)
-        return calibration.mixture(
-            Moments(mean, epistemic, aleatoric), outputs.rows, outputs.log_scale
+        members = Moments(
+            outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
         )
+        squares = self.calibration_.squares.out_of_fold
+        calibration = replace(self.calibration_, squares=squares)
+        h, weights = outputs.log_scale, self._group_weights
+        return calibration.mixture(members, outputs.rows, h, weights=weights)
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray]:
@@ -265,10 +317,14 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         check_is_fitted(self)
         given, g = check_inputs(self, X), self.calibration_.transformation
         rows = self.bounds_.apply(given)
-        z = _calibrated(self, self._encode(rows), rows)
-        mixture = _mixed(z)
-        if g is not None:
-            mixture = _capped(_mixed(_in_target_units(z, g)), mixture, z, g)
+        z = _calibrated(self, rows)
+        weights = self.weights_
+        mixture = _mixed(z, weights)
+        if (shape := self.calibration_.recalibration) is not None:
+            mixture = _recalibrated(mixture, shape, g)
+        elif g is not None:
+            exact = _mixed(_in_target_units(z, g), weights)
+            mixture = _capped(exact, mixture, z, weights, g)
         return Sensitivity(*mixture.values, *(self.bounds_.slope(given) * mixture.d))
 
     def sample_functions(
@@ -283,11 +339,12 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         check_int("n", n, 1)
         rng, box, drawn = check_random_state(random_state), self.calibration_.range, []
         for _ in range(n):
-            member = self.estimators_[rng.randint(len(self.estimators_))]
+            at = rng.choice(len(self.estimators_), p=self.weights_)
+            member, group = self.estimators_[at], self.groups_[at // self._n_folds]
             [network] = member.sample_functions(1, rng)
             slopes = box.slope * rng.standard_normal(len(box.low))
-            parts = (network, member, self.bounds_, self.encoding_, self.calibration_)
-            drawn.append(SampledFunction(*parts, slopes))
+            parts = (network, member, self.bounds_, group.encoding, self.calibration_)
+            drawn.append(SampledFunction(*parts, slopes, self.encoder_))
         return drawn
 
     @property
@@ -332,21 +389,6 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 # ---- Gradients of the mixture
 
 
-def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatArray:
-    """Return derivatives by the features, (n, n_features), from derivatives by encoded columns.
-
-    At a knot the derivative of the side above it is returned.
-    """
-    if state is None:
-        return dA
-    n_raw, x = len(state.center), X[:, state.column]
-    dX = dA[:, :n_raw] / state.scale
-    rises = (state.start <= x) & (x < state.end)
-    slope = rises / ((state.end - state.start) * state.ramp_scale)
-    np.add.at(dX.T, state.column, (slope * dA[:, n_raw:]).T)
-    return dX
-
-
 class _Members(NamedTuple):
     """Calibrated moments of S members, or of their mixture, which has no axis S."""
 
@@ -354,24 +396,27 @@ class _Members(NamedTuple):
     d: FloatArray  # derivatives of the three by the features, (3, S, n, n_features)
 
 
-def _mixed(m: _Members) -> _Members:
+def _mixed(m: _Members, weights: FloatArray) -> _Members:
     """Return the moments of the mixture, (n,), and their gradients, (n, n_features)."""
     (mean, epistemic, aleatoric), (dmean, depistemic, daleatoric) = m
-    mixture, dmixture = power.mixed(m.values, _equal(m)), dmean.mean(axis=0)
+    mixture, dmixture = power.mixed(m.values, weights), average(dmean, weights)
     with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
         # The law of total variance.
         stds, dstds = (epistemic, mean - mixture.mean), (depistemic, dmean - dmixture)
-        d_epistemic = _of_root_mean_square(stds, dstds, mixture.epistemic_std)
-        d_aleatoric = _of_root_mean_square([aleatoric], [daleatoric], mixture.aleatoric_std)
+        d_epistemic = _of_root_mean_square(stds, dstds, mixture.epistemic_std, weights)
+        of_noise = ([aleatoric], [daleatoric], mixture.aleatoric_std)
+        d_aleatoric = _of_root_mean_square(*of_noise, weights)
     return _Members(mixture, np.stack([dmixture, d_epistemic, d_aleatoric]))
 
 
-def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
+def _capped(
+    exact: _Members, mixture_z: _Members, z: _Members, weights: FloatArray, g: BoxCox
+) -> _Members:
     """Return the moments as `TransformedMixture` caps them, and the gradients of these.
 
     `exact` is the mixture in target units, `mixture_z` the mixture of the members z.
     """
-    ends = power.ends_of(z.values, _equal(z), g)
+    ends = power.ends_of(z.values, weights, g)
     values = power.capped(exact.values, mixture_z.values, ends)
     std = np.hypot(exact.values.epistemic_std, exact.values.aleatoric_std)
     most, high = ends.high - ends.low, ends.high
@@ -395,10 +440,30 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
     return _Members(values, np.stack([np.where(above, dhigh_dX, exact.d[0]), *dstds]))
 
 
-def _equal(m: _Members) -> FloatArray:
-    """Weights of the members, (S,)."""
-    n_members = len(m.values.mean)
-    return np.full(n_members, 1.0 / n_members)
+def _recalibrated(mixture: _Members, shape: Recalibration, g: BoxCox | None) -> _Members:
+    """Return the moments of the recalibrated mixture, and the gradients of these.
+
+    They depend on the mean m and the standard deviation s of the mixture, by differences of 1e-4 s.
+    """
+    (m, a, b), (dm, da, db) = mixture
+    s = np.hypot(a, b)
+
+    def moments(m: FloatArray, s: FloatArray) -> FloatArray:
+        p = Mixture.of_one(m, np.zeros_like(s), s)
+        law = shape.apply(p if g is None else TransformedMixture(p, g))
+        return np.stack([law.mean, law.std])
+
+    at, h = moments(m, s), 1e-4
+    by_m = (moments(m + h * s, s) - moments(m - h * s, s)) / (2.0 * h * s)
+    by_s = (moments(m, s + h * s) - moments(m, s - h * s)) / (2.0 * h * s)
+    shares = np.stack([a / s, b / s])[..., np.newaxis]
+    ds = shares[0] * da + shares[1] * db
+    dmean, dstd = by_m[..., np.newaxis] * dm + by_s[..., np.newaxis] * ds
+    # The parts keep their shares of the standard deviation.
+    (mean, std), dshares = at, (np.stack([da, db]) - shares * ds) / s[:, np.newaxis]
+    dparts = shares * dstd + std[:, np.newaxis] * dshares
+    parts = Moments(mean, *(std * shares[..., 0]))
+    return _Members(parts, np.concatenate([dmean[np.newaxis], dparts]))
 
 
 def _of_end(z: _Members, at: Array, c_of: FloatArray, g: BoxCox) -> FloatArray:
@@ -415,7 +480,10 @@ def _of_end(z: _Members, at: Array, c_of: FloatArray, g: BoxCox) -> FloatArray:
 
 
 def _of_root_mean_square(
-    parts: Sequence[FloatArray], dparts_dX: Sequence[FloatArray], root: FloatArray
+    parts: Sequence[FloatArray],
+    dparts_dX: Sequence[FloatArray],
+    root: FloatArray,
+    weights: FloatArray,
 ) -> FloatArray:
     """Return the gradient of the root of the mean over members of the sum of squares of parts."""
     # A part over the root, because squares of targets may be no floats.
@@ -423,20 +491,27 @@ def _of_root_mean_square(
         np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis] * dpart_dX
         for part, dpart_dX in zip(parts, dparts_dX, strict=True)
     ]
-    gradient: FloatArray = np.sum(d_each, axis=0).mean(axis=0)
-    return gradient
+    return average(np.sum(d_each, axis=0), weights)
 
 
-def _calibrated(model: PBPRegressorCV, A: Array, X: Array) -> _Members:
-    """Return the calibrated members at rows X, encoded in A, before any transformation."""
-    each, calibration = [m.predict_gradient(A) for m in model.estimators_], model.calibration_
+def _sensitivity(member: PBPRegressor, A: Samples) -> Sensitivity:
+    """Return the sensitivity of a member, by the features if A is encoded."""
+    plan = plan_of(member, member.likelihood_)
+    return sensitivity_at(plan, member.posterior_, member.standardizer_, Inputs(A))
+
+
+def _calibrated(model: PBPRegressorCV, X: Array) -> _Members:
+    """Return the calibrated members at rows X, bounded, before any transformation."""
+    calibration, each = model.calibration_, list[Sensitivity]()
+    for group, members in model.members_by_group:
+        A = encoded(X, group.encoding)
+        each += [_sensitivity(member, A) for member in members]
     mean, std, noise = (
         np.stack([np.broadcast_to(getattr(s, k), len(X)) for s in each])
         for k in ("mean", "epistemic_std", "aleatoric_std")
     )
     dmean_dX, dstd_dX = (
-        np.stack([pull_back(getattr(s, k), X, model.encoding_) for s in each])
-        for k in ("dmean_dX", "depistemic_std_dX")
+        np.stack([getattr(s, k) for s in each]) for k in ("dmean_dX", "depistemic_std_dX")
     )
     a, box = np.sqrt(calibration.factor), calibration.range
     epistemic_std = np.hypot(a * std, box.std(X))
@@ -466,15 +541,14 @@ def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArr
     """
     nearest = box.nearest(X)
     plan = Plan(Scale(), dtype=network.posterior.dtype)
-    A = encoded(nearest, network.encoding, plan.dtype)
-    h = sensitivity_at(plan, network.posterior, network.standardizer, Inputs(A))
+    A = Inputs(encoded(nearest, network.encoding))
+    h = sensitivity_at(plan, network.posterior, network.standardizer, A)
     v, levels = h.epistemic_std**2, network.levels
     inside = (levels.low < h.mean) & (h.mean < levels.high)
-    dm_dA = np.where(inside, h.dmean_dX.T, 0.0).T
-    half_dv_dA = np.where(v < levels.variance, h.epistemic_std * h.depistemic_std_dX.T, 0.0).T
-    dlog_dX = pull_back(dm_dA + half_dv_dA, nearest, network.encoding)
+    dm_dX = np.where(inside, h.dmean_dX.T, 0.0).T
+    half_dv_dX = np.where(v < levels.variance, h.epistemic_std * h.depistemic_std_dX.T, 0.0).T
     factor = LogScale(h.mean, v).bounded(*levels).factor
-    return factor, np.where(nearest == X, dlog_dX, 0.0)
+    return factor, np.where(nearest == X, dm_dX + half_dv_dX, 0.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -498,6 +572,8 @@ class SampledFunction:
     calibration : Calibration
     slopes : ndarray of shape (n_features,)
         Drawn too, for one standard deviation of each feature, in the units that members predict.
+    encoder : TableEncoder or None
+        Applied to tables first.
 
     Examples
     --------
@@ -516,6 +592,7 @@ class SampledFunction:
     encoding: PiecewiseLinear | None
     calibration: Calibration
     slopes: FloatArray
+    encoder: Any = None
 
     def __repr__(self) -> str:
         n, sizes = len(self.slopes), "-".join(map(str, self.member.posterior_.layer_sizes))
@@ -524,8 +601,8 @@ class SampledFunction:
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Return the function at X, (n, n_features), of shape (n,) in target units."""
         rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
-        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
-        m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
+        A, a = encoded(rows, self.encoding), np.sqrt(self.calibration.factor)
+        m = self._mean(A)
         f: FloatArray = m + a * (self.network(A) - m)
         f += self.calibration.range.outside(rows) @ self.slopes
         return f if g is None else g.inverse(f)
@@ -534,20 +611,29 @@ class SampledFunction:
         """Return the function at X, (n,), and its gradients by the features, (n, n_features)."""
         given = self._rows(X)
         rows = self.bounds.apply(given)
-        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
+        A = encoded(rows, self.encoding)
         a, box = np.sqrt(self.calibration.factor), self.calibration.range
-        at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
+        at, (f, df_dX) = _sensitivity(self.member, A), self.network.gradient(A)
         outside = box.outside(rows)
         value = at.mean + a * (f - at.mean) + outside @ self.slopes
-        dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
+        slope = at.dmean_dX + a * (df_dX - at.dmean_dX)
         beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
-        gradient = (pull_back(dA, rows, self.encoding) + beyond) * self.bounds.slope(given)
+        gradient = (slope + beyond) * self.bounds.slope(given)
         g = self.calibration.transformation
         if g is None:
             return value, gradient
         return g.inverse(value), g.slope(value)[:, np.newaxis] * gradient
 
+    def _mean(self, A: Samples) -> FloatArray:
+        """Return the mean of the member for encoded rows, (n,), in the units that it predicts."""
+        scales = self.member.standardizer_
+        mean, _ = member_moments([(self.member.posterior_, scales)], A)
+        found: FloatArray = mean[0] * scales.y_scale + scales.y_mean
+        return found
+
     def _rows(self, X: ArrayLike) -> Array:
+        if self.encoder is not None:
+            X = self.encoder.transform(X)
         rows: Array = check_array(X, dtype=[np.float64, np.float32])
         if rows.shape[1] != len(self.slopes):
             raise ValueError(

@@ -16,8 +16,8 @@ const Plane = (plot, canvas, learning) => {
     model = learning.fit(X, y, { ...settings, classes: true, n_features: 2 });
   }
 
-  // The colours of the classes, and of the page between them, from the style sheet.
-  function colours() {
+  // The colors of the classes, and of the page between them, from the style sheet.
+  function colors() {
     const style = getComputedStyle(canvas);
     return ["--minus", "--paper", "--plus"].map((name) => {
       const hex = style.getPropertyValue(name).trim().slice(1);
@@ -26,7 +26,7 @@ const Plane = (plot, canvas, learning) => {
   }
 
   function paint(probability) {
-    const [minus, paper, plus] = colours();
+    const [minus, paper, plus] = colors();
     const image = new ImageData(N_GRID, N_GRID);
     probability.forEach((p, i) => {
       const side = p > 0.5 ? plus : minus;

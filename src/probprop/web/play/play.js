@@ -60,7 +60,7 @@
     return tab;
   }
 
-  // Points that were changed are no longer those of a preset.
+  // Points that were changed no longer belong to a preset.
   function own(tab) {
     tools[`preset-${tab.name}`].value = "own";
   }
@@ -168,7 +168,7 @@
     });
   }
 
-  // ---- The page around it may say which colours it has, and wants to know how high this one is.
+  // ---- The page around it may say which colors it has, and wants to know how high this one is.
 
   if (window.parent !== window)
     new ResizeObserver(([{ target }]) => {

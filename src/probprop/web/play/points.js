@@ -170,7 +170,7 @@ const Points = (plot, { changed, hovered, say, label }) => {
       const kind = point.label === null ? "" : point.label > 0 ? "plus" : "minus";
       const chosen = i === state.picked || i === held;
       const [x, y] = [plot.px(point.x).toFixed(1), plot.py(point.y).toFixed(1)];
-      mark.setAttribute("d", kind === "minus" ? SQUARE : CIRCLE); // not by colour alone
+      mark.setAttribute("d", kind === "minus" ? SQUARE : CIRCLE); // not by color alone
       mark.setAttribute("transform", `translate(${x},${y})${chosen ? " scale(1.4)" : ""}`);
       mark.setAttribute("class", `${kind} ${chosen ? "picked" : ""}`.trim());
     });

@@ -5,14 +5,15 @@ const BUMP_VARIANCE = 0.5 * Math.PI * Math.log(2);
 const STEPS = Array.from({ length: 81 }, (_, i) => -10 + 0.25 * i);
 const WINNER = Float64Array.from({ length: 35 }, (_, i) => -5 + 0.4 * i);
 
-// Of one row, by several networks; each member has logP, (n_classes,), and the moments of its
-// outputs in units of their noise. `draws` are normal numbers, (n_draws, n_classes).
+// Of one row, by several networks, whose weights sum to 1; each member has logP, (n_classes,), and
+// the moments of its outputs in units of their noise. `draws` are normal numbers, (n_draws,
+// n_classes).
 export class ClassMixture {
-  constructor(kernel, members, draws) {
-    Object.assign(this, { kernel, members, draws });
+  constructor(kernel, weights, members, draws) {
+    Object.assign(this, { kernel, weights, members, draws });
     const n = members[0].logP.length;
-    const logs = Array.from({ length: n }, (_, c) => logSumExp(members.map((p) => p.logP[c])));
-    this.logP = logs.map((log) => log - Math.log(members.length));
+    const ofClass = (c) => members.map((p, s) => p.logP[c] + Math.log(weights[s]));
+    this.logP = Array.from({ length: n }, (_, c) => logSumExp(ofClass(c)));
     this.proba = this.logP.map(Math.exp);
   }
 
@@ -24,7 +25,7 @@ export class ClassMixture {
   get entropyNoise() {
     if (this.noise === undefined) {
       const each = this.members.map((p) => entropyNoise(this.kernel, p, this.draws));
-      this.noise = each.reduce((sum, h) => sum + h, 0) / each.length;
+      this.noise = each.reduce((sum, h, s) => sum + this.weights[s] * h, 0);
     }
     return this.noise;
   }

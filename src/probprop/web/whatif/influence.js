@@ -33,9 +33,10 @@ function trials(column, cell, { bounded, kinks }) {
   if (column.kind === "date") {
     const date = moment(cell);
     if (!date) return null;
-    const [step, unit] = column.parts.some((part) => part !== "seconds")
-      ? [DAY, "a day later"]
-      : [DAY / 24, "an hour later"];
+    const [step, unit] =
+      column.timed && !column.parts.includes("weekday")
+        ? [DAY / 24, "an hour later"]
+        : [DAY, "a day later"];
     const iso = new Date(+date + step).toISOString().slice(0, column.timed ? 19 : 10);
     return { cells: [iso], unit, of: ([later], here) => later - here };
   }

@@ -1,30 +1,30 @@
-// The predictive distribution of one target of one row, as an equal mixture of its networks:
-// probprop/distributions/mixture.py and power.py. The integrals are those of the kernel.
+// The predictive distribution of one target of one row, as a mixture of its networks:
+// probprop/distributions/mixture.py and power.py. The kernel has the integrals.
 
 const OUTSIDE = 5e-5; // probability beyond each end of the 99.99 % interval
-const MOST = 100; // of more networks, each has 0.01 of the weight for that interval
+const LEAST_WEIGHT = 0.01; // of the networks that together reach such an end
 const LARGEST = 0.5 * Number.MAX_VALUE; // half: the hypot of two parts must not overflow
 const NO_POWER = 1e-18; // it is the logarithm
 
-// Moments of an equal mixture.
-function mixed({ mean: means, epistemic_std, aleatoric_std }) {
-  const root = Math.sqrt(means.length);
-  const mean = means.reduce((sum, m) => sum + m, 0) / means.length;
+// Moments of a mixture; the weights sum to 1.
+function mixed(weights, { mean: means, epistemic_std, aleatoric_std }) {
+  const mean = weights.reduce((sum, w, s) => sum + w * means[s], 0);
   // An infinite mean has no deviations from it.
   const deviations = means.map((m) => (Number.isFinite(mean) ? m - mean : 0));
+  const rooted = (parts) => parts.map((part, s) => Math.sqrt(weights[s]) * part);
   return {
     mean,
-    epistemicStd: Math.hypot(...epistemic_std, ...deviations) / root,
-    aleatoricStd: Math.hypot(...aleatoric_std) / root,
+    epistemicStd: Math.hypot(...rooted(epistemic_std), ...rooted(deviations)),
+    aleatoricStd: Math.hypot(...rooted(aleatoric_std)),
   };
 }
 
 export class Mixture {
-  // `members` are those of the kernel, for one target, in target units.
+  // `members` come from the kernel, for one target, in target units; weights sum to 1.
   constructor(kernel, members) {
     this.kernel = kernel;
     this.members = members;
-    Object.assign(this, mixed(members));
+    Object.assign(this, mixed(members.weights, members));
     this.std = Math.hypot(this.epistemicStd, this.aleatoricStd);
   }
 
@@ -72,13 +72,13 @@ export class BoxCox {
 }
 
 export class Transformed {
-  // `mixture` is that of z = g(y).
+  // `mixture` is for z = g(y).
   constructor(mixture, g) {
     this.mixture = mixture;
     this.g = g;
     const moments = mixture.kernel.powerMoments(mixture.members, g.power);
     for (const name of Object.keys(moments)) moments[name] = moments[name].map((x) => g.unit * x);
-    let { mean, epistemicStd, aleatoricStd } = mixed(moments);
+    let { mean, epistemicStd, aleatoricStd } = mixed(mixture.members.weights, moments);
     const std = Math.hypot(epistemicStd, aleatoricStd);
     const [low, high] = ends(mixture, g);
     if (std > high - low) {
@@ -107,11 +107,15 @@ export class Transformed {
 
 // Two points inside the 99.99 % interval, which cap the moments: `Ends` of power.py.
 function ends({ kernel, members }, g) {
-  const { mean, epistemic_std, aleatoric_std } = members;
-  const c = -kernel.normalQuantile(OUTSIDE * Math.min(mean.length, MOST));
-  const reach = mean.map((_, s) => c * Math.hypot(epistemic_std[s], aleatoric_std[s]));
-  const j = Math.ceil(mean.length / MOST);
-  const low = mean.map((m, s) => m - reach[s]).sort()[j - 1];
-  const high = mean.map((m, s) => m + reach[s]).sort()[mean.length - j];
-  return [low, high].map((z) => Math.min(g.inverse(z), LARGEST));
+  const { weights, mean, epistemic_std, aleatoric_std } = members;
+  const end = (sign) => {
+    const each = Array.from(weights, (weight, s) => {
+      const c = -kernel.normalQuantile(OUTSIDE / Math.max(weight, LEAST_WEIGHT));
+      return { weight, z: mean[s] + sign * c * Math.hypot(epistemic_std[s], aleatoric_std[s]) };
+    }).sort((a, b) => sign * (b.z - a.z));
+    let sum = 0;
+    const last = each.find(({ weight }) => (sum += weight) >= (1 - 1e-9) * LEAST_WEIGHT);
+    return Math.min(g.inverse(last.z), LARGEST);
+  };
+  return [end(-1), end(1)];
 }

@@ -7,6 +7,7 @@ import { Joint, overNodes } from "./joint.js";
 import { BoxCox, Mixture, Transformed } from "./mixture.js";
 import { outputMoments, predictValues } from "./network.js";
 import { encodeRamps } from "./piecewise.js";
+import { Recalibrated, Recalibration } from "./recalibrated.js";
 import { encodeCells } from "./table.js";
 
 export class Model {
@@ -14,9 +15,12 @@ export class Model {
   constructor(exported, kernel) {
     Object.assign(this, exported);
     this.kernel = kernel;
+    this.weights ??= this.members.map(() => 1 / this.members.length);
     this.joint = exported.joint ? new Joint(exported.joint) : null;
     const g = this.calibration?.transformation;
     this.g = g ? new BoxCox(g.power, g.unit) : null;
+    const shape = this.calibration?.recalibration;
+    this.shape = shape ? new Recalibration(kernel, shape) : null;
   }
 
   // Whether the numbers of a row are too far from the training rows to compute with.
@@ -42,16 +46,18 @@ export class Model {
     return bounded(x, this.bounds);
   }
 
-  // The rows of all nodes, as the networks take them.
+  // The rows of all nodes, in each encoding that networks take.
   #encoded(completed) {
-    return completed.flatMap(({ rows }) => rows.map((x) => encodeRamps(x, this.encoding)));
+    return this.encodings.map((encoding) =>
+      completed.flatMap(({ rows }) => rows.map((x) => encodeRamps(x, encoding))),
+    );
   }
 
   #predictValues(X, completed) {
     const [A, calibration] = [this.#encoded(completed), this.calibration];
     const h = calibration ? noiseOf(this.kernel, calibration, completed) : null;
     const members = this.members.map((member) => {
-      const values = predictValues(this.kernel, member, A);
+      const values = predictValues(this.kernel, member, A[member.encoding]);
       return calibration ? calibrated(values, calibration, X, h, completed) : values;
     });
     const K = this.targets.length;
@@ -59,12 +65,13 @@ export class Model {
       this.targets.map((__, k) => {
         const of = (name) => Float64Array.from(members, (values) => values[name][i * K + k]);
         const mixture = new Mixture(this.kernel, {
-          n_members: members.length,
+          weights: this.weights,
           mean: of("means"),
           epistemic_std: of("epistemicStds"),
           aleatoric_std: of("aleatoricStds"),
           tail: of("tails"),
         });
+        if (this.shape) return new Recalibrated(mixture, this.g, this.shape);
         return this.g ? new Transformed(mixture, this.g) : mixture;
       }),
     );
@@ -74,7 +81,7 @@ export class Model {
     const [A, temperature] = [this.#encoded(completed), this.calibration?.temperature ?? 1];
     const cooling = 1 / Math.sqrt(temperature);
     const members = this.members.map((member) => {
-      const outputs = outputMoments(this.kernel, member, A);
+      const outputs = outputMoments(this.kernel, member, A[member.encoding]);
       const scale = (factor) => factor / temperature;
       const { mean, variance } = overNodes(completed, outputs.mean, outputs.variance, scale);
       return this.#probabilities(
@@ -86,6 +93,7 @@ export class Model {
     return completed.map((_, i) => [
       new ClassMixture(
         this.kernel,
+        this.weights,
         members.map((rows) => rows[i]),
         this.draws,
       ),

@@ -1,10 +1,10 @@
 // From rows to the moments of the outputs of one network, and the noise it gives them:
-// probprop/inference/prediction.py and noise.py. The forward pass is that of the kernel.
+// probprop/inference/prediction.py and noise.py. The kernel has the forward pass.
 
 const LARGEST_LOG = 20; // bounds on the moments of the logarithm of the noise in predictions
 export const LARGEST_VARIANCE = 4;
 
-// Mean and variance of the outputs of every row, standardised: (n, K) each, flat. What is missing in
+// Mean and variance of the outputs of every row, standardized: (n, K) each, flat. What is missing in
 // a row has the mean and the variance of its feature.
 export function outputMoments(kernel, network, rows) {
   const { x_mean: mean, x_scale: scale, missing_variance: variance } = network;

@@ -264,7 +264,7 @@ export class Page {
       (rows) => model.predict(rows),
       here,
       model.targets.map(() => value),
-      { bounded: Boolean(model.classes), kinks: Boolean(model.encoding) },
+      { bounded: Boolean(model.classes), kinks: model.encodings.some(Boolean) },
     );
     this.targets.forEach(({ answer, profile, influence }, k) => {
       profile.show(

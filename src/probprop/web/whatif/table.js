@@ -1,16 +1,24 @@
-// From the cells of a row to the numbers that an estimator takes: probprop/table/encoding.py and
-// dates.py. A cell is a number, true or false, a text, a date as text; null where it is not known.
+// From the cells of a row to the numbers that an estimator takes: probprop/table/encoding.py. A cell is a number, true or false, a text, a date as text; null where it is not known.
 
 const DAY = 86_400_000; // milliseconds
 const ISO = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(\.\d+)?)?)?$/;
 
-const PARTS = {
-  year: (date) => date.getUTCFullYear(),
-  month: (date) => date.getUTCMonth() + 1,
-  day_of_year: (date) => 1 + Math.floor((date - Date.UTC(date.getUTCFullYear(), 0)) / DAY),
-  weekday: (date) => (date.getUTCDay() + 6) % 7, // Monday is 0
-  seconds: (date) => (date % DAY) / 1000 + (date < 0 && date % DAY ? DAY / 1000 : 0),
+// Positions in the year, in the week, which begins on Monday, and in the day, from 0 to 1.
+const CYCLES = {
+  season: (date) => {
+    const [start, end] = [0, 1].map((k) => Date.UTC(date.getUTCFullYear() + k, 0));
+    return (date - start) / (end - start);
+  },
+  weekday: (date) => ((date.getUTCDay() + 6) % 7) / 7,
+  hour: (date) => (((date % DAY) + DAY) % DAY) / DAY,
 };
+
+// The inputs of a date: the year with its fraction, and a sine and a cosine for each cycle.
+function inputsOf(date, parts) {
+  const angles = parts.slice(1).map((part) => 2 * Math.PI * CYCLES[part](date));
+  const waves = angles.flatMap((angle) => [Math.sin(angle), Math.cos(angle)]);
+  return [date.getUTCFullYear() + CYCLES.season(date), ...waves];
+}
 
 // The moment that a text such as 2024-05-31T12:00 names, as the clock at its place shows it; null if
 // it names none.
@@ -33,13 +41,14 @@ export function encodeCells(cells, columns, nFeatures, takesGaps) {
   columns.forEach((column, i) => {
     const cell = cells[i] ?? null;
     if (column.kind === "text") {
-      const place = column.categories.indexOf(cell);
+      let place = column.categories.indexOf(cell ?? "(missing)");
+      if (place < 0 && cell !== null) place = column.categories.indexOf("(other)");
       const value = place < 0 && takesGaps ? NaN : 0;
       x.fill(value, column.at, column.at + column.categories.length);
       if (place >= 0) x[column.at + place] = 1;
     } else if (column.kind === "date") {
       const date = moment(cell);
-      column.parts.forEach((part, p) => (x[column.at + p] = date ? PARTS[part](date) : NaN));
+      if (date) x.set(inputsOf(date, column.parts), column.at);
     } else {
       x[column.at] = cell === null ? NaN : Number(cell);
     }

@@ -366,7 +366,7 @@ def test_the_command_runs_goes_on_and_shows(capfd: pytest.CaptureFixture[str]) -
     assert [line[:3] for line in lines[1:]] == [
         [name, f"PBP-{way}", "2"] for name in ("wine_red", "yacht") for way in "AR"
     ]
-    assert Path("a.html").read_text().count("<svg") == 2
+    assert Path("a.html").read_text().count("data:image/svg+xml;base64,") == 2
     rows = [json.loads(line) for line in Path("reproduce-active.jsonl").read_text().splitlines()]
     assert len(rows) == 8
     (first,) = [r for r in rows if (r["dataset"], r["split"], r["method"]) == ("yacht", 1, "PBP-A")]

@@ -17,11 +17,11 @@ import numpy as np
 from probprop import metrics
 from probprop._types import Array
 from probprop.active.learner import ActiveLearner
-from probprop.cli.methods import processor_seconds
-from probprop.cli.scores import show
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
+from probprop.judged import show
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.beyond import acquisition_figure, acquisition_sets
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import (

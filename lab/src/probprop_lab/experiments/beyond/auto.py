@@ -86,15 +86,15 @@ def measure(job: Job) -> Row:
 
 def chosen(estimator: Any) -> Row:
     """Return the settings that an estimator chose; all are None for one that does not choose."""
-    choice = getattr(estimator, "choice_", None)
-    if choice is None:
+    groups = getattr(estimator, "groups_", None)
+    if groups is None:
         return _NOTHING
-    candidate: Candidate = choice.candidate
+    candidate: Candidate = groups[0].candidate
     return {
         "chosen_bins": candidate.n_bins,
         "chosen_hidden": list(candidate.layers),
         "chosen_evidence_cap": candidate.evidence_cap,
-        "chosen_epochs": choice.n_epochs,
+        "chosen_epochs": groups[0].n_epochs,
     }
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.cli.comparing import lead
-from probprop.cli.methods import fit_and_predict
 from probprop.metrics.classes import N_BINS, calibration_error
 from probprop.metrics.scorers import log_probabilities
+from probprop_lab.clock import fit_and_predict
 from probprop_lab.experiments.beyond import auto, class_figure, class_methods, class_sets
 from probprop_lab.experiments.harness import benchmark, comparison, standings
 from probprop_lab.experiments.harness.columns import (

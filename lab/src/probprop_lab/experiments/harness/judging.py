@@ -8,9 +8,10 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
-from probprop.cli.methods import fit_and_predict, predictive
+from probprop.cli.methods import predictive
 from probprop.inference.posterior import Epoch, Posterior
 from probprop_lab.baselines.base import scalar
+from probprop_lab.clock import fit_and_predict
 from probprop_lab.experiments.harness import methods
 from probprop_lab.experiments.harness.job import Job
 from probprop_lab.results import Row
@@ -56,9 +57,9 @@ def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test:
 
 def details(estimator: Any) -> Row:
     """Return what only some methods have; None where this one has none."""
-    params = getattr(estimator, "best_params_", None)
-    if params is not None:  # found by a search
-        estimator = estimator.best_estimator_
+    params = None
+    if hasattr(estimator, "best_estimator_"):  # found by a search
+        params, estimator = estimator.best_params_, estimator.best_estimator_
     posterior = getattr(estimator, "posterior_", None)
     history = getattr(estimator, "history_", None)
     epochs = [e for e in history if isinstance(e, Epoch)] if isinstance(history, list) else []

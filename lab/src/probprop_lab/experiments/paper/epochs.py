@@ -11,11 +11,11 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop import metrics
-from probprop.cli.methods import processor_seconds
 from probprop.inference import prediction, training
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, Table, number, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection

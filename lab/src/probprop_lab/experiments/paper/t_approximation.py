@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from probprop._types import Array
-from probprop.cli.methods import processor_seconds
 from probprop.distributions.mixture import Mixture
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
@@ -23,6 +22,7 @@ from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop_lab.baselines.base import scalar
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, number, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection

@@ -1,0 +1,120 @@
+"""The output layer with a full covariance: Bayesian linear regression on features of a network.
+
+The network stays as it was trained. The features of a sample, phi, are the mean outputs of its last
+hidden layer and its standardized inputs, M together, centered. The standardized target is
+
+    y = b + w' phi + noise,   w ~ N(0, I/lambda),   noise ~ N(0, 1/alpha),
+
+with a flat prior of b. Given alpha and lambda the posterior of w is a Gaussian whose covariance
+(lambda I + alpha S)^-1 is full, S the sum of phi phi'. Both precisions maximize the evidence, with
+the hyperpriors Gam(1e-6, 1e-6) of scikit-learn's `BayesianRidge`, by MacKay's fixed point:
+
+    gamma  = sum_i alpha s_i/(lambda + alpha s_i),   s_i the eigenvalues of S,
+    lambda = (gamma + 2e-6)/(|m|^2 + 2e-6),
+    alpha  = (n - gamma + 2e-6)/(|y - b - Phi m|^2 + 2e-6),   m the posterior mean of w.
+
+In the basis of the eigenvectors of S, which are computed once, a step is a sum over M numbers. A
+sample of weight w has the noise variance 1/(alpha w) and counts w times in S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from probprop._types import FloatArray
+
+_HYPERPRIOR = 2e-6  # twice the shape and the rate of the Gammas of alpha and lambda
+_MOST_STEPS = 1000
+_TOLERANCE = 1e-9  # of the logarithms of both precisions
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OutputLayer:
+    """The posterior of the regression of K standardized targets on M features.
+
+    Parameters
+    ----------
+    center : ndarray of shape (M,)
+        Means of the features in the training data.
+    axes : ndarray of shape (M, M)
+        Eigenvectors of S in its columns.
+    coef : ndarray of shape (M, K)
+        Posterior means of the weights along the axes.
+    variance : ndarray of shape (M, K)
+        Their posterior variances.
+    intercept, intercept_variance : ndarray of shape (K,)
+        Mean and variance of b.
+    noise_variance : ndarray of shape (K,)
+        1/alpha of each target, in standardized units squared.
+    """
+
+    center: FloatArray
+    axes: FloatArray
+    coef: FloatArray
+    variance: FloatArray
+    intercept: FloatArray
+    intercept_variance: FloatArray
+    noise_variance: FloatArray
+
+    def moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance, without noise, of the targets of samples, (n, K) each."""
+        along = (features - self.center) @ self.axes
+        mean = self.intercept + along @ self.coef
+        return mean, self.intercept_variance + along**2 @ self.variance
+
+
+class Block(NamedTuple):
+    """Features and standardized targets of some samples."""
+
+    features: FloatArray  # (n, M)
+    y: FloatArray  # (n, K)
+    weights: FloatArray | None = None  # (n,); None: each is 1
+
+
+def fit_output_layer(blocks: Iterable[Block]) -> OutputLayer:
+    """Return the regression on samples that come in blocks: the normal equations are added up."""
+    n, M, products = 0, 0, np.zeros((1, 1))
+    for features, y, weights in blocks:
+        rows = np.column_stack([features, y, np.ones(len(y))])
+        products = products + (rows.T if weights is None else rows.T * weights) @ rows
+        n, M = n + len(rows), features.shape[1]
+    total, mean = products[-1, -1], products[-1, :-1] / products[-1, -1]
+    centered = products[:-1, :-1] - total * np.outer(mean, mean)
+    s, axes = np.linalg.eigh(centered[:M, :M])
+    s = np.maximum(s, 0.0)  # rounding
+    along, squares = axes.T @ centered[:M, M:], np.diag(centered)[M:]
+    fitted = [_evidence(s, c, float(square), n) for c, square in zip(along.T, squares, strict=True)]
+    alpha, lam = np.array(fitted).T
+    precision = lam + alpha * s[:, np.newaxis]
+    return OutputLayer(
+        center=mean[:M],
+        axes=axes,
+        coef=alpha * along / precision,
+        variance=1.0 / precision,
+        intercept=mean[M:],
+        intercept_variance=1.0 / (alpha * total),
+        noise_variance=1.0 / alpha,
+    )
+
+
+def _evidence(s: FloatArray, c: FloatArray, square: float, n: int) -> tuple[float, float]:
+    """Return alpha and lambda that maximize the evidence of one target.
+
+    `c` is the sum of phi y along the axes, and `square` the sum of y^2, centered.
+    """
+    alpha, lam = n / max(square, np.finfo(float).tiny), 1.0
+    for _ in range(_MOST_STEPS):
+        precision = lam + alpha * s
+        coef = alpha * c / precision
+        gamma = float((alpha * s / precision).sum())
+        residual = max(square - 2.0 * float(coef @ c) + float(coef @ (s * coef)), 0.0)
+        before = alpha, lam
+        lam = (gamma + _HYPERPRIOR) / (float(coef @ coef) + _HYPERPRIOR)
+        alpha = (n - gamma + _HYPERPRIOR) / (residual + _HYPERPRIOR)
+        if np.abs(np.log([alpha / before[0], lam / before[1]])).max() < _TOLERANCE:
+            break
+    return alpha, lam
