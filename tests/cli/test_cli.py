@@ -365,9 +365,9 @@ def test_info_takes_a_file_without_facts(
 ) -> None:
     assert run(["info", str(folder / "homes.pbp")]) == 0
     expected = capfd.readouterr().out
-    contents = read_file(folder / "homes.pbp", MODEL)
-    header = {k: value for k, value in contents.tree.items() if k != "facts"}
-    write_file(tmp_path / "old.pbp", MODEL, header, contents.arrays)
+    tree, arrays, _ = read_file(folder / "homes.pbp", MODEL)
+    header = {k: value for k, value in tree.items() if k != "facts"}
+    write_file(tmp_path / "old.pbp", MODEL, header, arrays)
     assert run(["info", str(tmp_path / "old.pbp")]) == 0
     size = re.compile(r"File size.*")
     assert size.sub("", capfd.readouterr().out) == size.sub("", expected)

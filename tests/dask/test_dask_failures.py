@@ -17,8 +17,9 @@ from distributed import Client
 
 from dask_clusters import in_files, processes, table
 from probprop import PBPRegressor
-from probprop.data import fit, shards
+from probprop.data import fit
 from probprop.inference import checkpoint as module
+from probprop.inference import training
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import Epoch, flat
 
@@ -147,7 +148,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> 
     monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
 
     pattern, path = in_files(table(8000), tmp_path, 3), tmp_path / "c"
-    rounds, made = shards.rounds, []
+    rounds, made = training.rounds, []
 
     def broken_off(*args):
         for state, epoch in rounds(*args):
@@ -158,7 +159,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> 
 
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as one:
         whole = fit(network(3), pattern, target="y", client=one, n_shards=3)
-        monkeypatch.setattr(shards, "rounds", broken_off)
+        monkeypatch.setattr(training, "rounds", broken_off)
         with pytest.raises(Stop):
             fit(network(3), pattern, target="y", client=one, n_shards=3, checkpoint=path)
         made.clear()

@@ -15,18 +15,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
-from probprop.data import shards
+from probprop.data import shards, sources
 from probprop.data.scratch import bytes_of
-from probprop.data.shards import (
-    NONE_KEPT,
-    DiskRows,
-    Folds,
-    Kept,
-    MemoryRows,
-    Training,
-    View,
-    read_here,
-)
+from probprop.data.shards import DiskRows, Folds, Kept, MemoryRows, Training, View
 from probprop.data.sources import (
     ArrayReader,
     Columnwise,
@@ -35,21 +26,11 @@ from probprop.data.sources import (
     Loaded,
     Network,
     Source,
-    array_source,
-    block_source,
-    check_no_columns,
-    joined,
 )
 from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.estimators import validation
 from probprop.estimators.base import Callback, plan_of, publish
-from probprop.estimators.cv import policy
-from probprop.estimators.cv.base import (
-    PBPEstimatorCV,
-    policy_of,
-    problem_of,
-    publish_stack,
-    search_of,
-)
+from probprop.estimators.cv import base, policy
 from probprop.estimators.cv.calibration import standard_error, weighted_mean
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.policy import Candidate, read_budget
@@ -73,19 +54,12 @@ from probprop.estimators.ensemble import (
     seed_of,
 )
 from probprop.estimators.progress import Share, progress, progress_bar
-from probprop.estimators.validation import (
-    check_int,
-    check_option,
-    check_parameters,
-    relative_weights,
-)
 from probprop.inference.checkpoint import CheckpointFile, check_seed, settings_of, text_of
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
-    check_target_scale,
     leaving_features,
     marginal,
     measure,
@@ -231,7 +205,7 @@ def fit(
     )
     for name, value in (("n_shards", n_shards), ("rounds", rounds)):
         if value is not None:
-            check_int(name, value, 1)
+            validation.check_int(name, value, 1)
             if not on_cluster:
                 raise ValueError(f"{name} is for a cluster: give a client, or leave it out.")
     if on_cluster and memory_limit is not None:
@@ -296,10 +270,10 @@ def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
         from probprop.data.tables import frame_source, table_reader
 
         return frame_source(table_reader(network, asked), given)
-    check_no_columns(asked)
+    sources.check_no_columns(asked)
     if isinstance(given, tuple) and given and not isinstance(given[0], tuple | list):
-        return array_source(ArrayReader(network), given)
-    return block_source(ArrayReader(network), given)
+        return sources.array_source(ArrayReader(network), given)
+    return sources.block_source(ArrayReader(network), given)
 
 
 def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -317,7 +291,7 @@ def check_estimator(estimator: Any) -> None:
     if isinstance(estimator, PBPEnsemble):
         check_ensemble(estimator)
     elif isinstance(estimator, Network | CrossValidated):
-        check_parameters(estimator)
+        validation.check_parameters(estimator)
         if isinstance(estimator, CrossValidated):
             read_budget(estimator.budget)
     else:
@@ -340,20 +314,19 @@ def columnwise(
     def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
         return (given,) if isinstance(given, str) else tuple(given or ())
 
-    chosen = None if features is None else names(features)
-    texts = None if na is None else tuple(na)
+    chosen, texts = (None if given is None else names(given) for given in (features, na))
     return Columnwise(names(target), chosen, names(drop), weight, names(error), texts)
 
 
 @contextmanager
 def rows_here(
-    source: Source, estimator: Estimator, limit: int | None, test: Kept = NONE_KEPT
+    source: Source, estimator: Estimator, limit: int | None, test: Kept = shards.NONE_KEPT
 ) -> Iterator[MemoryRows | DiskRows]:
     """Yield all rows of a source on this machine; None is no limit of memory."""
     n_sample = SAMPLE if isinstance(estimator, CrossValidated) else 0
     seed = _random_state(estimator)
     seed = seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
-    with read_here(source, limit, seed, test=test, n_sample=n_sample) as rows:
+    with shards.read_here(source, limit, seed, test=test, n_sample=n_sample) as rows:
         yield rows
 
 
@@ -399,14 +372,14 @@ def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array
 
     The files are read once more, by the workers of a cluster if there is one.
     """
-    known = [each.with_out(numbers) for each in rows.known]
+    import pandas as pd  # arrays do without it
+
     if isinstance(rows, MemoryRows | DiskRows):
-        pairs = shards.paired(known, source.pieces(rows.schema))
-        frames = [shards.split_piece(piece.rows, each, rows.schema)[1] for each, piece in pairs]
+        pairs = shards.paired(rows.known, source.pieces(rows.schema))
+        frames = [shards.rows_of_piece(p.rows, k, rows.schema, numbers) for k, p in pairs]
     else:
-        frames = rows.taken(known)
-    frame: pd.DataFrame = shards.together(frames).set_axis(np.unique(numbers))
-    return frame.loc[numbers]
+        frames = rows.taken(numbers)
+    return pd.concat(frames).set_axis(np.unique(numbers)).loc[numbers]
 
 
 # ---- Training
@@ -485,29 +458,28 @@ def _train_network(
 
 def fit_cross_validated(
     rows: ShardedRows,
-    estimator: PBPEstimatorCV,
+    estimator: base.PBPEstimatorCV,
     n_rounds: int | None,
     checkpoint: _Path | None,
     callback: Callable[[Share], object] | None,
-) -> PBPEstimatorCV:
+) -> base.PBPEstimatorCV:
     """Return a fitted clone of the estimator."""
-    auto = isinstance(estimator.cv, str)
-    if not auto and not isinstance(estimator.cv, int | np.integer):
+    if auto := isinstance(estimator.cv, str):
+        validation.check_option("cv", estimator.cv, ["auto"])
+    elif isinstance(estimator.cv, int | np.integer):
+        validation.check_int("cv", estimator.cv, 2)
+    else:
         raise TypeError(
             'cv must be "auto" or an int for rows that are not all in memory, which are assigned '
             f"to folds wherever they are, not {type(estimator.cv).__name__}."
         )
-    if auto:
-        check_option("cv", estimator.cv, ["auto"])
-    else:
-        check_int("cv", estimator.cv, 2)
     model: Any = clone(estimator)
     model.n_features_in_ = rows.schema.n_features
     likelihood, n = rows.schema.likelihood, shards.n_rows(rows.summaries)
     mean_weight = shards.mean_weight(rows.summaries)
     spreads = shards.standardizer_of_all(rows.summaries, Plan(likelihood)).spreads
     rng = check_random_state(model.random_state)
-    line = policy_of(model, n)
+    line = base.policy_of(model, n)
     split = Folds(rng.randint(2**31 - 1), min(policy.N_FOLDS if auto else model.cv, n))
     sample, fold_of = _sample(rows, split)
     x = merged([summary.x for summary in rows.summaries])
@@ -521,8 +493,8 @@ def fit_cross_validated(
     ][: line.n_folds if auto else None]
     seed = rng.randint(2**31 - 1)
     weights = sample.weights
-    weights = None if weights is None else relative_weights(weights, mean_weight)
-    problem = problem_of(model, likelihood, sample.X, sample.y, weights, folds)
+    weights = None if weights is None else validation.relative_weights(weights, mean_weight)
+    problem = base.problem_of(model, likelihood, sample.X, sample.y, weights, folds)
     problem = replace(problem, step=rows.advance())
     n_train, n_classes = len(folds[0].train), likelihood.n_classes
     rungs = policy.rungs_of(model.budget, len(sample.y), n_train, n_classes)
@@ -559,7 +531,7 @@ def fit_cross_validated(
     if hasattr(calibration, "range"):  # the range of all rows; for classification there is none
         whole = calibration.range.grown(bounds.apply(ends))
         calibrated = calibrated._replace(calibration=replace(calibration, range=whole))
-    publish_stack(model, found, calibrated, problem, mean_weight)
+    base.publish_stack(model, found, calibrated, problem, mean_weight)
     model.bounds_ = bounds
     model.oof_rows_ = sample.number
     model.n_samples_seen_ = n
@@ -582,7 +554,7 @@ def _sample(rows: ShardedRows, split: Folds) -> tuple[Loaded, Array]:
     sizes = {summary.shard: summary.n for summary in rows.summaries}
     n_of = dict(zip(sizes, shards.sample_sizes([*sizes.values()], SAMPLE), strict=True))
     parts, folds = zip(*rows.map(draw, split, n_of), strict=True)
-    whole: Any = joined(parts)
+    whole: Any = sources.joined(parts)
     order = np.argsort(whole.number)
     return whole[order], np.concatenate(folds)[order]
 
@@ -597,7 +569,7 @@ def _searched(
 ) -> tuple[Search, Stack]:
     """Run the search on the sample."""
     positive = bool((merged([s.y for s in rows.summaries]).low > 0.0).all())
-    search, candidates = search_of(model, problem, rungs, seed, report, positive)
+    search, candidates = base.search_of(model, problem, rungs, seed, report, positive)
     if not positive and any(candidate.power is not None for candidate in candidates):
         raise ValueError(
             "power of a candidate is for targets that are all above 0, but some are not: leave "
@@ -635,6 +607,26 @@ def _view(problem: Problem, candidate: Candidate, bounds: InputBounds, mean_weig
     return View(plan, bounds, encoding, transformation, encodings.joint, mean_weight)
 
 
+Measured = Sequence[tuple[Moments, Moments]]  # X and y of folds
+
+
+def _fold_standardizer(
+    view: View, others: Measured, every: Measured, spreads: FloatArray
+) -> Standardizer:
+    """Return the standardizer of a network that learns the other folds."""
+    y = merged([y for _, y in others]) if view.plan.likelihood.standardises_target else None
+    if view.encoding is not None:
+        standardizer = leaving_features(view.encoding.n_outputs, y)
+    else:
+        own = standardizer_of(merged([x for x, _ in others]), y)
+        standardizer = with_usual_scales(own, spreads)
+    if y is not None:
+        all_y, relative = merged([y for _, y in every]), view.transformation is not None
+        standardizer = with_usual_target_scale(standardizer, y, all_y, relative=relative)
+        shards.check_targets(standardizer, all_y, view.plan)
+    return standardizer
+
+
 Files = Callable[[int, int], CheckpointFile | None]
 """Returns the checkpoint of a fold on the way to so many epochs: there is one for each check."""
 
@@ -655,43 +647,21 @@ class Networks:
         self.rows, self.sample, self.candidate, self.view = rows, problem, candidate, view
         self.n_rounds = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
         measured = rows.map(measure_folds, split, view)
+        every = [own for of in measured for own in of if own]
         self.trainings: list[Training] = []
         for i, fold in enumerate(problem.folds):
             others = [own for of in measured for j, own in enumerate(of) if j != i and own]
-            every = [own for of in measured for own in of if own]
-            standardizer = self._standardizer(others, every, spreads)
-            shared = (view, standardizer, RandomState(fold.seed), self.n_rounds)
+            scales = _fold_standardizer(view, others, every, spreads)
+            shared = (view, scales, RandomState(fold.seed), self.n_rounds)
             begun = shards.start_training(rows, *shared, n_epochs=0, folds=split, fold=i)
             self.trainings.append(begun)
-
-    def _standardizer(
-        self,
-        others: Sequence[tuple[Moments, Moments]],
-        every: Sequence[tuple[Moments, Moments]],
-        spreads: FloatArray,
-    ) -> Standardizer:
-        """Return the standardizer of a network that learns the other folds."""
-        plan = self.view.plan
-        y = merged([y for _, y in others]) if plan.likelihood.standardises_target else None
-        if (encoding := self.view.encoding) is not None:
-            standardizer = leaving_features(encoding.n_outputs, y)
-        else:
-            own = standardizer_of(merged([x for x, _ in others]), y)
-            standardizer = with_usual_scales(own, spreads)
-        if y is not None:
-            all_y = merged([y for _, y in every])
-            relative = self.candidate.power is not None
-            standardizer = with_usual_target_scale(standardizer, y, all_y, relative=relative)
-            check_target_scale(standardizer.y_scale)
-            standardizer.check_y(np.array([all_y.low, all_y.high]), plan.dtype)
-        return standardizer
 
     def evaluate(self) -> Evaluation:
         """Evaluate the networks on the rows of the sample that each has not seen."""
         none = Rows(self.sample.y[:0], None, self.sample.y[:0])
-        runs = [Run(self.view.plan, own.fitted, none, None) for own in self.trainings]
+        runs = tuple(Run(self.view.plan, own.fitted, none, None) for own in self.trainings)
         history = tuple(list(own.history) for own in self.trainings)
-        trial = Running(Trial(self.candidate), tuple(runs), history)
+        trial = Running(Trial(self.candidate), runs, history)
         return evaluate(trial, self.sample, self.sample.folds)
 
     def train(self, rungs: Sequence[int], files: Files, report: Report) -> Evaluation:
@@ -709,25 +679,22 @@ class Networks:
                 self.trainings[i] = shards.make_epochs(now, self.rows, end, files(i, end), told)
             found = self.evaluate()
             if not found.is_finite:
-                if best is None:
-                    raise FloatingPointError(
-                        "The networks made no finite predictions of the rows held out. Look for "
-                        "outliers in X and y, or give `candidates` that have fewer layers."
-                    )
-                return best
-            gain = None if best is None else found.log_p - best.log_p
-            if best is None or found.score > best.score:
-                best = found
-            if gain is not None:
+                break
+            before, best = best, found if best is None or found.score > best.score else best
+            if before is not None:
                 # The next epochs, twice as many, are made for a gain above one standard error.
-                weights = found.oof.weights
+                gain, weights = found.log_p - before.log_p, found.oof.weights
                 if weighted_mean(gain, weights) <= standard_error(gain, weights):
-                    return best
-        assert best is not None
+                    break
+        if best is None:
+            raise FloatingPointError(
+                "The networks made no finite predictions of the rows held out. Look for outliers "
+                "in X and y, or give `candidates` that have fewer layers."
+            )
         return best
 
 
-def _files(path: _Path | None, model: PBPEstimatorCV, networks: Networks, group: int) -> Files:
+def _files(path: _Path | None, model: base.PBPEstimatorCV, networks: Networks, group: int) -> Files:
     if path is None:
         return lambda fold, n_epochs: None
     data, settings = shards.digest_of(networks.rows), settings_of(model) | networks.rows.settings

@@ -89,11 +89,6 @@ class Schema:
     columns: Columns | None = None  # of a table
     n_without_target: int = 0  # rows of a table that are left out
 
-    def load(self, piece: Any, label: str) -> Loaded:
-        """Check and encode the rows of a piece that count."""
-        loaded: Loaded = self.reader.load(piece, label, self.columns)
-        return loaded
-
 
 class Piece(NamedTuple):
     """Some rows: a tuple of arrays, a frame, or what can be read as one."""

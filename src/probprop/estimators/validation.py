@@ -28,7 +28,6 @@ from probprop.inference.likelihoods import (
     Gaussian,
     LabelLikelihood,
     Likelihood,
-    check_same_classes,
     count_targets,
     of_labels,
 )
@@ -181,7 +180,7 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
             'missing="marginalize", or fill them, for example with sklearn.impute.SimpleImputer.'
         ) from error
     if gaps and reset:
-        check_columns(found[0])
+        refuse_empty_columns(np.isnan(found[0]).all(axis=0))
     if issparse(X):
         return (canonical(found[0]), *found[1:]) if y else canonical(found)
     return found
@@ -226,12 +225,12 @@ def _columns_of_text(X: Any) -> list[Any]:
     return found
 
 
-def check_columns(X: Samples) -> None:
-    """Raise if a column has no value at all to learn from; in sparse rows it has zeros."""
-    if not is_listed(X) and len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
+def refuse_empty_columns(is_empty: Array) -> None:
+    """Raise if a column has no value at all to learn from."""
+    if is_empty.any():
         raise ValueError(
-            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
-            "about them. Leave them out."
+            f"X has no value at all in the column(s) {np.flatnonzero(is_empty).tolist()}: nothing "
+            "can be learned about them. Leave them out."
         )
 
 
@@ -487,8 +486,8 @@ def _read(
     if weights is not None:
         if not weights.all():
             counts = np.flatnonzero(weights)
-            if first:
-                check_columns(X[counts])
+            if first and not is_listed(X):  # in sparse rows an empty column has zeros
+                refuse_empty_columns(np.isnan(X[counts]).all(axis=0))
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean
@@ -579,7 +578,11 @@ def read_labels(
     def likelihood(y: Array) -> LabelLikelihood:
         if known is None:
             return of_labels(y, classes if stream else y)
-        check_same_classes(classes, known.classes)
+        if classes is not None and not np.array_equal(known.classes, np.unique(classes)):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to partial_fit, was: "
+                f"{known.classes!r}"
+            )
         return known
 
     return _read(model, given, X, y, likelihood, first=first)

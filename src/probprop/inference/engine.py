@@ -9,7 +9,7 @@ the readable form of ``cpp/train.hpp`` and ``cpp/points.hpp``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -183,23 +183,13 @@ def _standardised(X: Samples, standardizer: Standardizer | None, dtype: np.dtype
     return X if standardizer is None else standardizer.checked_X(X, dtype)
 
 
+_OPERATIONS = [operation.name for operation in fields(Engine)]
+_REFERENCE = vars(reference) | {
+    "train": _train_all,
+    "predict_moments": _predict_moments,
+    "predict_gradient": _predict_gradient,
+}
 ENGINES: dict[str, Engine] = {
-    "native": Engine(
-        native.train,
-        native.adf_pass,
-        native.refine_prior,
-        native.predict_moments,
-        native.predict_gradient,
-        native.class_log_probabilities,
-        native.class_log_probability,
-    ),
-    "reference": Engine(
-        _train_all,
-        reference.adf_pass,
-        reference.refine_prior,
-        _predict_moments,
-        _predict_gradient,
-        reference.class_log_probabilities,
-        reference.class_log_probability,
-    ),
+    "native": Engine(*(vars(native)[name] for name in _OPERATIONS)),
+    "reference": Engine(*(_REFERENCE[name] for name in _OPERATIONS)),
 }

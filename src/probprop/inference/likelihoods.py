@@ -6,10 +6,9 @@ The compiled kernel has a policy of the same name in ``cpp/likelihoods``, and
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,62 +23,22 @@ from probprop.inference.engine import Engine
 from probprop.inference.native import scale_mixture
 from probprop.inference.noise import LogScale, Noise
 from probprop.inference.standardize import Standardizer
-from probprop.reference.likelihoods import (
-    GAUSSIAN,
-    HEAVY,
-    MULTINOMIAL,
-    PROBIT,
-    SCALE,
-    PointLikelihood,
-)
+from probprop.reference import likelihoods
 
-
-class Likelihood(PointLikelihood, Protocol):
-    """What training and predictions ask of a likelihood, beside log Z of one point."""
-
-    @property
-    def task(self) -> str:
-        """What a network with it does: ``"regression"`` or ``"classification"``."""
-
-    @property
-    def learns_tail(self) -> bool:
-        """Whether epochs learn how heavy the tails of the noise of each output are."""
-
-    @property
-    def standardises_target(self) -> bool:
-        """Whether the targets are brought to zero mean and unit variance."""
-
-    @property
-    def n_outputs(self) -> int:
-        """Units of the last layer."""
-
-    @property
-    def n_classes(self) -> int:
-        """Number of outputs of which a label is the largest; 1 where each has its own target."""
-
-    @property
-    def noise_prior(self) -> tuple[float, float]:
-        """Shape and rate of the Gamma prior of the noise precision."""
-
-    def encode(self, y: Array) -> Array:
-        """Check targets and return them as numbers, (n,) or (n, K), not yet standardized."""
-
-    def predictive(
-        self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
-    ) -> Any:
-        """Return the predictive distribution of rows, given the moments of their outputs.
-
-        m and v are (n,), or (n, K) for several outputs, and standardized.
-        """
-
-    def log_p(self, predictive: Any, y: Array) -> FloatArray:
-        """Return log p of encoded targets under their predictive distribution, (n,)."""
-
-    def mixture(self, predictives: Sequence[Any]) -> Any:
-        """Return the equal mixture of the predictive distributions of several networks."""
-
-    def point(self, predictive: Any) -> Array:
-        """Return what `predict` returns: the mean, the most probable class, or the labels."""
+# Beside log Z of one point a likelihood has:
+#
+#   task                  "regression" or "classification"
+#   n_outputs             units of the last layer
+#   n_classes             outputs of which a label is the largest; 1 where each has its own target
+#   learns_tail           whether epochs learn how heavy the tails of the noise of each output are
+#   standardises_target   whether the targets are brought to zero mean and unit variance
+#   noise_prior           shape and rate of the Gamma prior of the noise precision
+#   encode(y)             checks targets; numbers, (n,) or (n, K), not yet standardized
+#   predictive(m, v, …)   the predictive distribution of rows, given the moments of their outputs,
+#                         (n,) or (n, K), standardized
+#   log_p(predictive, y)  log p of encoded targets, (n,)
+#   mixture(predictives)  the equal mixture of the predictive distributions of several networks
+#   point(predictive)     what `predict` returns: the mean, the most probable class, or the labels
 
 
 # ---- Values
@@ -93,14 +52,14 @@ class Gaussian:
     noise_shape: float = 6.0  # Gamma prior of the noise precision, for standardized targets
     noise_rate: float = 6.0
 
-    name = GAUSSIAN.name
+    name = likelihoods.GAUSSIAN.name
     task = "regression"
     learns_noise = True
     learns_tail = False
     n_classes = 1
     weights_divide_noise = True
     standardises_target = True
-    log_Z = staticmethod(GAUSSIAN.log_Z)
+    log_Z = staticmethod(likelihoods.GAUSSIAN.log_Z)
 
     @property
     def n_outputs(self) -> int:
@@ -155,9 +114,9 @@ class Gaussian:
 class Heavy(Gaussian):
     """Values with heavy-tailed noise: its variance is log-normal around the level of the Gamma."""
 
-    name = HEAVY.name
+    name = likelihoods.HEAVY.name
     learns_tail = True
-    log_Z = staticmethod(HEAVY.log_Z)
+    log_Z = staticmethod(likelihoods.HEAVY.log_Z)
 
 
 NOISE_TAILS: dict[str, type[Gaussian]] = {"gaussian": Gaussian, "heavy": Heavy}
@@ -176,14 +135,14 @@ class Scale:
     n_outputs: int = 1  # one per residual of a row
     learns_tail: bool = False  # whether a variance is learned that no output explains
 
-    name = SCALE.name
+    name = likelihoods.SCALE.name
     task = "regression"
     learns_noise = False
     weights_divide_noise = False
     standardises_target = False
     n_classes = 1
     noise_prior = (2.0, 1.0)  # not used; as of a fixed noise
-    log_Z = staticmethod(SCALE.log_Z)
+    log_Z = staticmethod(likelihoods.SCALE.log_Z)
 
     def encode(self, y: Array) -> FloatArray:
         """Return residuals, variances of their means and levels: (n, 3 K), K columns of each."""
@@ -217,7 +176,7 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False)
-class _OfLabels(ABC):
+class _OfLabels:
     """What both likelihoods of a classification have in common."""
 
     classes: Array  # (n_classes,), sorted; or (n_labels,), the indices of the columns of labels
@@ -233,11 +192,11 @@ class _OfLabels(ABC):
     def predictive(
         self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
     ) -> ClassMixture:
-        return self.of_outputs(m.astype(np.float64), v.astype(np.float64), engine)
+        made: ClassMixture = self.of_outputs(m.astype(np.float64), v.astype(np.float64), engine)
+        return made
 
-    @abstractmethod
-    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
-        """Return the predictive, given the moments of the outputs in units of their noise."""
+    # (mean, variance, engine): the predictive, given the moments of outputs in units of their noise
+    of_outputs: ClassVar[Any]
 
     def mixture(self, predictives: Sequence[ClassMixture]) -> ClassMixture:
         return ClassMixture.of(predictives)
@@ -252,9 +211,9 @@ class Probit(_OfLabels):
 
     multilabel: bool = False  # whether targets are a matrix of labels, one output per column
 
-    name = PROBIT.name
+    name = likelihoods.PROBIT.name
     n_classes = 1
-    log_Z = staticmethod(PROBIT.log_Z)
+    log_Z = staticmethod(likelihoods.PROBIT.log_Z)
 
     @property
     def n_outputs(self) -> int:
@@ -297,8 +256,8 @@ class Multinomial(_OfLabels):
     """Three classes or more: the index of the largest output, once each has unit noise."""
 
     multilabel = False
-    name = MULTINOMIAL.name
-    log_Z = staticmethod(MULTINOMIAL.log_Z)
+    name = likelihoods.MULTINOMIAL.name
+    log_Z = staticmethod(likelihoods.MULTINOMIAL.log_Z)
 
     @property
     def n_outputs(self) -> int:
@@ -337,7 +296,7 @@ class Multinomial(_OfLabels):
 
 
 LabelLikelihood = Probit | Multinomial
-"""The likelihoods of a classification."""
+Likelihood = Gaussian | Scale | LabelLikelihood
 
 
 def of_labels(labels: Array, classes: ArrayLike | None) -> LabelLikelihood:
@@ -365,14 +324,6 @@ def of_classes(classes: Array, *, multilabel: bool) -> LabelLikelihood:
     if multilabel or len(classes) == 2:
         return Probit(classes, multilabel)
     return Multinomial(classes)
-
-
-def check_same_classes(classes: ArrayLike | None, known: Array) -> None:
-    """Refuse classes, where they are given, that differ from the first call's."""
-    if classes is not None and not np.array_equal(known, np.unique(classes)):
-        raise ValueError(
-            f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
-        )
 
 
 def _check_shape(labels: Array, columns: tuple[int, ...], wanted: str) -> None:

@@ -252,7 +252,8 @@ class TableModel:
             return predicted
         if self.classes is not None:
             raise ValueError("return_std=True is for targets of numbers: give False for classes.")
-        return cast(PBPRegressor, self.estimator).predict(self.encode(frame), return_std=True)
+        mean, std = cast(PBPRegressor, self.estimator).predict(self.encode(frame), return_std=True)
+        return mean, std
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays as it is."""
