@@ -329,14 +329,13 @@ def predictions(frame: pd.DataFrame, model: Any, coverage: float) -> pd.DataFram
 
 
 def _columns(model: Any, predicted: Any, coverage: float) -> pd.DataFrame:
-    made: pd.DataFrame
-    classes = classes_of(model.estimator if isinstance(model, TableModel) else model)
-    if classes is not None:
-        made = predicted.to_frame(classes)
-    elif isinstance(model, TableModel):
-        made = predicted.to_frame(model.targets, coverage=coverage)
-    else:
-        made = predicted.to_frame([str(k) for k in range(model.n_outputs_)], coverage=coverage)
+    of_table = isinstance(model, TableModel)
+    classes = classes_of(model.estimator if of_table else model)
+    made: pd.DataFrame = (
+        predicted.to_frame(model.targets if of_table else None, coverage=coverage)
+        if classes is None
+        else predicted.to_frame(classes)
+    )
     return made
 
 

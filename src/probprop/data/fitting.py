@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -178,11 +178,10 @@ def fit(
     On a cluster a worker that dies changes nothing: others load its shards again, and the result is
     the same, bit for bit, on processors of one kind.
 
-    Cross-validated estimators on rows that are not in memory: the rows of every shard are assigned
-    to `cv` folds, an int, or five if it is "auto". The search is run on a sample of 20,000 rows.
-    Then the networks of the stacked candidates learn all rows outside their folds, and out-of-fold
-    predictions of the sample say when to stop, and calibrate; `docs/guide/cluster.md` has the
-    steps. `oof_rows_` counts the rows with a target, in the order of the source.
+    Cross-validated estimators on rows that are not in memory run the search on a sample of 20,000
+    rows. Then the networks of the stacked candidates learn all rows outside their folds, of which
+    there are `cv`, an int, or five; `docs/guide/cluster.md` has the steps. `oof_rows_` counts the
+    rows with a target, in the order of the source.
 
     Examples
     --------
@@ -214,16 +213,21 @@ def fit(
             "of their own."
         )
     found = source_of(estimator, source, asked)
-    if on_cluster:
-        from probprop.data.cluster import client_or_local, load_shards  # it needs Dask
+    with ExitStack() as stack:
+        if on_cluster:
+            from probprop.data.cluster import client_or_local, load_shards  # it needs Dask
 
-        with client_or_local(client) as connected:
+            connected = stack.enter_context(client_or_local(client))
             rows: Any = load_shards(connected, found, n_shards)
-            model = finished(train(rows, estimator, rounds, checkpoint, callback), rows)
-        return model  # type: ignore[no-any-return]
-    limit = None if memory_limit is None and found.in_memory else bytes_of(memory_limit)
-    with rows_here(found, estimator, limit) as rows:
-        model = finished(train(rows, estimator, None, checkpoint, callback), rows)
+        else:
+            limit = None if memory_limit is None and found.in_memory else bytes_of(memory_limit)
+            rows = stack.enter_context(rows_here(found, estimator, limit))
+        model = train(rows, estimator, rounds, checkpoint, callback)
+        names, columns = rows.schema.feature_names, rows.schema.columns
+        if columns is not None and names is None:
+            return table_model(model, rows)
+        if names is not None:
+            model.feature_names_in_ = names
     return model  # type: ignore[no-any-return]
 
 
@@ -334,16 +338,6 @@ def _random_state(estimator: Estimator) -> Any:
     return seed_of(estimator) if isinstance(estimator, PBPEnsemble) else estimator.random_state
 
 
-def finished(model: Any, rows: MemoryRows | ShardedRows) -> Any:
-    """Return a fitted estimator with the names of its features, or with its table."""
-    names, columns = rows.schema.feature_names, rows.schema.columns
-    if columns is not None and names is None:
-        return table_model(model, rows)
-    if names is not None:
-        model.feature_names_in_ = names
-    return model
-
-
 def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
     """Return a fitted estimator with the columns of its table."""
     from probprop.table.model import TableModel
@@ -357,14 +351,8 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
             baseline = marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
         else:
             baseline = marginal(merged([summary.y for summary in rows.summaries]))
-    return TableModel(
-        model,
-        columns.encoder,
-        targets[0] if len(targets) == 1 else targets,
-        reader.counting,
-        reader.na,
-        baseline,
-    )
+    target = targets[0] if len(targets) == 1 else targets
+    return TableModel(model, columns.encoder, target, reader.counting, reader.na, baseline)
 
 
 def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array) -> pd.DataFrame:

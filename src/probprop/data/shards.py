@@ -370,11 +370,7 @@ class DiskRows:
 
 
 def sample_sizes(sizes: Sequence[int], n: int) -> list[int]:
-    """Return how many of n rows each shard gives: its share of all rows.
-
-    >>> sample_sizes([10, 30, 60], 10), sample_sizes([2, 3], 10)
-    ([1, 3, 6], [2, 3])
-    """
+    """Return how many of n rows each shard gives: its share of all rows."""
     ends = np.cumsum([0, *sizes])
     drawn: list[int] = np.diff(np.rint(ends * min(1.0, n / ends[-1])).astype(int)).tolist()
     return drawn

@@ -109,11 +109,7 @@ class Source:
 
 
 def cuts(n: int, n_parts: int) -> list[tuple[int, int]]:
-    """Return where each of several parts of n rows begins and ends.
-
-    >>> cuts(5, 2)
-    [(0, 2), (2, 5)]
-    """
+    """Return where each of several parts of n rows begins and ends."""
     ends = np.linspace(0, n, max(1, min(n, n_parts)) + 1).astype(int)
     return [*pairwise(ends.tolist())]
 
@@ -270,12 +266,7 @@ def block_source(reader: ArrayReader, blocks: Any) -> Source:
 
 
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
-    """Return what starts the blocks again; refuse what can be iterated over only once.
-
-    >>> start = restarting([1, 2])
-    >>> list(start()), list(start())
-    ([1, 2], [1, 2])
-    """
+    """Return what starts the blocks again; refuse what can be iterated over only once."""
     if callable(blocks):
         return lambda: iter(blocks())
     if not hasattr(blocks, "__iter__"):

@@ -105,7 +105,7 @@ class DistributionMixin:
 class PredictMixin(DistributionMixin):
     """Predictions of a regressor, and of an ensemble, at known or uncertain inputs."""
 
-    likelihood_: Any
+    classes_: Any
 
     @overload
     def predict(
@@ -132,12 +132,13 @@ class PredictMixin(DistributionMixin):
         -------
         mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
         """
-        if return_std and is_classifier(self):
-            raise ValueError("return_std=True is for regressors: give False for classes.")
         predictive = self.predict_distribution(X, X_std=X_std)
-        return (
-            (predictive.mean, predictive.std) if return_std else self.likelihood_.point(predictive)
-        )
+        if not is_classifier(self):
+            return (predictive.mean, predictive.std) if return_std else predictive.mean
+        if return_std:
+            raise ValueError("return_std=True is for regressors: give False for classes.")
+        classes: Array = predictive.most_probable(self.classes_)
+        return classes
 
 
 class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -290,25 +291,23 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
 
+_OF_PLAN = ("prior", "output_layer", "evidence_cap", "standardize", "engine")
+
+
 def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
     """Return the plan that the parameters of a model make, which must be valid."""
-    sizes, noise_sizes = model.hidden_layer_sizes, model.noise_layer_sizes
-    constant = model.noise == "constant"
+    sizes = model.hidden_layer_sizes
+    hidden = sizes if type(sizes) is tuple else validation.check_layer_sizes(sizes)
+    noise = None if model.noise == "constant" else model.noise_layer_sizes
     return Plan(
-        likelihood=likelihood,
-        hidden=tuple(
-            map(int, sizes if type(sizes) is tuple else validation.check_layer_sizes(sizes))
-        ),
-        noise_hidden=None if constant else tuple(validation.check_layer_sizes(noise_sizes)),
-        prior_shape=model.prior_shape,
-        prior_rate=model.prior_rate,
-        prior=model.prior,
-        output_layer=model.output_layer,
-        evidence_cap=model.evidence_cap,
-        standardize=model.standardize,
+        likelihood,
+        tuple(map(int, hidden)),
+        None if noise is None else tuple(validation.check_layer_sizes(noise)),
+        model.prior_shape,
+        model.prior_rate,
         marginalize=model.missing == "marginalize",
         dtype=np.dtype(model.dtype),
-        engine=model.engine,
+        **{name: getattr(model, name) for name in _OF_PLAN},
     )
 
 

@@ -233,8 +233,9 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
             own = predictive(plan, member.posterior_, member.standardizer_, inputs)
             return with_noise(own, factor)
 
-        mixture: Any = self.likelihood_.mixture(self._each(predicted_by, self.estimators_))
-        return mixture  # type: ignore[no-any-return]
+        predicted = self._each(predicted_by, self.estimators_)
+        mixture: Mixture | ClassMixture = type(predicted[0]).of(predicted)
+        return mixture
 
     predict_interval = available_if(is_regressor)(DistributionMixin.predict_interval)
     predict_quantiles = available_if(is_regressor)(DistributionMixin.predict_quantiles)

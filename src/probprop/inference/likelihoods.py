@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +15,6 @@ from scipy.special import log_ndtr
 from sklearn.utils.multiclass import unique_labels
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture, log_mean
 from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import Engine
@@ -36,9 +34,6 @@ from probprop.reference import likelihoods
 #   encode(y)             checks targets; numbers, (n,) or (n, K), not yet standardized
 #   predictive(m, v, …)   the predictive distribution of rows, given the moments of their outputs,
 #                         (n,) or (n, K), standardized
-#   log_p(predictive, y)  log p of encoded targets, (n,)
-#   mixture(predictives)  the equal mixture of the predictive distributions of several networks
-#   point(predictive)     what `predict` returns: the mean, the most probable class, or the labels
 
 
 # ---- Values
@@ -98,17 +93,6 @@ class Gaussian:
         tail = noise.log_scale.variance if noise.varies or self.learns_tail else None
         return Mixture.of_one(mean, epistemic_std, aleatoric_std, tail=tail)
 
-    def log_p(self, predictive: TargetDistribution, y: Array) -> FloatArray:
-        """Return the log density of the targets of each row together, (n,)."""
-        log_p = predictive.logpdf(y)
-        return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
-
-    def mixture(self, predictives: Sequence[Mixture]) -> Mixture:
-        return Mixture.of(predictives)
-
-    def point(self, predictive: TargetDistribution) -> FloatArray:
-        return predictive.mean
-
 
 @dataclass(frozen=True)
 class Heavy(Gaussian):
@@ -162,17 +146,10 @@ class Scale:
         log_p: FloatArray = log_Z.reshape(len(y), -1).sum(axis=1)
         return log_p
 
-    def mixture(self, predictives: Sequence[LogScale]) -> LogScale:
-        """Return the Gaussian with the moments of the equal mixture of several networks."""
-        means = np.stack([p.mean for p in predictives])
-        within = np.mean([p.variance for p in predictives], axis=0)
-        return LogScale(means.mean(axis=0), within + means.var(axis=0))
-
-    def point(self, predictive: LogScale) -> FloatArray:
-        return predictive.mean
-
 
 # ---- Class labels
+
+Outputs = Sequence[tuple[FloatArray, FloatArray]]  # moments of the outputs of several networks
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,17 +169,9 @@ class _OfLabels:
     def predictive(
         self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
     ) -> ClassMixture:
-        made: ClassMixture = self.of_outputs(m.astype(np.float64), v.astype(np.float64), engine)
+        outputs = (m.astype(np.float64), v.astype(np.float64))
+        made: ClassMixture = self.of_outputs(*outputs, engine)  # type: ignore[attr-defined]
         return made
-
-    # (mean, variance, engine): the predictive, given the moments of outputs in units of their noise
-    of_outputs: ClassVar[Any]
-
-    def mixture(self, predictives: Sequence[ClassMixture]) -> ClassMixture:
-        return ClassMixture.of(predictives)
-
-    def point(self, predictive: ClassMixture) -> Array:
-        return predictive.most_probable(self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,11 +209,7 @@ class Probit(_OfLabels):
         return log_p
 
     def log_p_of_outputs(
-        self,
-        outputs: Sequence[tuple[FloatArray, FloatArray]],
-        y: Array,
-        engine: Engine,
-        weights: FloatArray | None = None,
+        self, outputs: Outputs, y: Array, engine: Engine, weights: FloatArray | None = None
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs."""
         predictives = [self.of_outputs(m, v, engine) for m, v in outputs]
@@ -280,11 +245,7 @@ class Multinomial(_OfLabels):
         return log_p
 
     def log_p_of_outputs(
-        self,
-        outputs: Sequence[tuple[FloatArray, FloatArray]],
-        y: Array,
-        engine: Engine,
-        weights: FloatArray | None = None,
+        self, outputs: Outputs, y: Array, engine: Engine, weights: FloatArray | None = None
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs.
 

@@ -251,11 +251,7 @@ class Schedule:
 
 
 def usual_rounds(n_shards: int, n_hidden: int) -> int:
-    """Return the rounds of an epoch of a network with so many hidden layers, unless told.
-
-    >>> usual_rounds(8, 1), usual_rounds(8, 2), usual_rounds(64, 2)
-    (16, 32, 64)
-    """
+    """Return the rounds of an epoch of a network with so many hidden layers, unless told."""
     return max(_FEWEST_ROUNDS * max(1, n_hidden), n_shards)
 
 
@@ -592,7 +588,7 @@ def advance(
     burn_in, made = first.plan.burn_in(first.n_epochs), first.fitted.epoch.n_iter
     if not made <= burn_in < made + n_epochs:
         return _advance(runs, n_epochs, n_threads)
-    before, interrupt = list(runs), None
+    before, interrupt = [run._replace(made=()) for run in runs], None
     if burn_in > made:
         before, interrupt = _advance(runs, burn_in - made, n_threads)
     if interrupt is not None:
@@ -602,12 +598,11 @@ def advance(
         q = with_first_tails(run.fitted.posterior, run.plan.likelihood.noise_prior)
         begun.append(run._replace(fitted=replace(run.fitted, posterior=q)))
     moved, interrupt = _advance(begun, made + n_epochs - burn_in, n_threads)
-    after = []
-    for run, then in zip(before, moved, strict=True):
-        earlier = run.made if burn_in > made else ()
-        # Broken off before a whole epoch: the tails have not begun either.
-        after.append(then._replace(made=[*earlier, *then.made]) if then.made else run)
-    return after, interrupt
+    # Broken off before a whole epoch: the tails have not begun either.
+    return [
+        then._replace(made=[*run.made, *then.made]) if then.made else run
+        for run, then in zip(before, moved, strict=True)
+    ], interrupt
 
 
 def _advance(
@@ -710,11 +705,7 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
 
 
 def number_of_shards(n_shards: int | None, n: int) -> int:
-    """Return the number of shards that n samples are split into, of those asked for.
-
-    >>> [number_of_shards(*given) for given in [(None, 10**6), (8, 10**6), (8, 1200), (8, 3)]]
-    [1, 8, 2, 1]
-    """
+    """Return the number of shards that n samples are split into, of those asked for."""
     return max(1, min(int(n_shards or 1), n // _FEWEST_ROWS))
 
 
@@ -779,10 +770,7 @@ def epoch_of(
     counts: Array,
     standardizer: Standardizer,
 ) -> Epoch:
-    """Return the record of an epoch in parts that ended with a posterior and observed these sums.
-
-    The sum of log Z is standardized; the counts, (4,), are as in `Records`.
-    """
+    """Return the record of an epoch in parts from its sums; counts, (4,), are as in `Records`."""
     records = Records.of_epoch(posterior, [], [])
     records = records._replace(log_Z_sums=np.array([[log_Z_sum]]), counts=counts[np.newaxis])
     return summarize(n_iter, n_points, records, standardizer)[0]
@@ -811,14 +799,12 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
     are ordinary.
     """
     names = ("n_points", "n_undone", "n_guarded", "n_skipped_points", "n_held")
-    n_points, n_undone, n_guarded, n_skipped, n_held = (
-        sum(getattr(epoch, name) for epoch in history) for name in names
-    )
+    sums = (sum(getattr(epoch, name) for epoch in history) for name in names)
+    n_points, n_undone, n_guarded, n_skipped, n_held = sums
     if not (n_undone or n_guarded or n_skipped or n_held):
         return  # nearly always, and a stream calls for every row
     of_weights = WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)
-    many = n_undone > of_weights or n_held > of_weights
-    many |= n_guarded > WORTH_TELLING * n_points
+    many = max(n_undone, n_held) > of_weights or n_guarded > WORTH_TELLING * n_points
     if n_skipped or many:
         counts = {
             "weight updates undone (their new variance was not positive)": n_undone,
