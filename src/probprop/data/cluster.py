@@ -83,35 +83,22 @@ def n_threads(client: Client) -> int:
 
 
 def collection_of(network: Any, given: Any, asked: Columnwise) -> Source:
-    """Return a dask DataFrame, or a tuple of dask arrays or frames, as a source."""
+    """Return a dask DataFrame, or a tuple of dask arrays, as a source."""
     if isinstance(given, dd.DataFrame):
-        pieces = [Piece(f"Partition {i}", each) for i, each in enumerate(given.to_delayed())]
-        return _of_partitions(table_reader(network, asked), pieces)
+        frames = [Piece(f"Partition {i}", each) for i, each in enumerate(given.to_delayed())]
+        return Source(table_reader(network, asked), lambda _: iter(frames), lambda _: frames)
     if not isinstance(given, tuple) or not 2 <= len(given) <= 4:
         raise TypeError(
             "a dask array must come with its targets: give a tuple (X, y), (X, y, sample_weight) "
             f"or (X, y, sample_weight, y_std). Got {type(given).__name__}."
         )
-    if isinstance(given[0], dd.DataFrame):
-        raise TypeError(
-            "a dask DataFrame must have the target, weights and errors among its columns: name "
-            "them with target=, weight= and error=. X.assign(target=y) adds a column."
-        )
-    sources.check_no_columns(asked)
-    return _of_arrays(network, given)
-
-
-def _of_partitions(reader: Any, partitions: list[Piece]) -> Source:
-    def pieces(schema: Schema | None) -> Iterator[Piece]:
-        raise TypeError("a dask collection is fitted on a cluster: give its client.")
-
-    return Source(reader, pieces, lambda n: partitions)
-
-
-def _of_arrays(network: Any, given: Sequence[Any]) -> Source:
     if not all(isinstance(a, da.Array) or a is None for a in given) or given[1] is None:
         kinds = ", ".join(type(a).__name__ for a in given)
-        raise TypeError(f"a dask array X must come with dask arrays. Got {kinds}.")
+        raise TypeError(
+            f"a dask array X must come with dask arrays. Got {kinds}. A dask DataFrame has its "
+            "target among its columns: name it with target=."
+        )
+    sources.check_no_columns(asked)
     X, *rest = given
     if X.ndim != 2 or given[1].ndim not in (1, 2):
         raise ValueError(
@@ -131,8 +118,8 @@ def _of_arrays(network: Any, given: Sequence[Any]) -> Source:
     n_blocks = X.numblocks[0]
     columns = [[None] * n_blocks if a is None else a.to_delayed().reshape(n_blocks) for a in rest]
     blocks = zip(X.to_delayed()[:, 0], *columns, strict=True)
-    partitions = [Piece(f"block {i}", tuple(block)) for i, block in enumerate(blocks)]
-    return _of_partitions(ArrayReader(network), partitions)
+    arrays = [Piece(f"block {i}", tuple(block)) for i, block in enumerate(blocks)]
+    return Source(ArrayReader(network), lambda _: iter(arrays), lambda _: arrays)
 
 
 # ---- From a source to shards

@@ -39,8 +39,6 @@ from probprop.estimators.cv.search import (
     Evaluation,
     Problem,
     Running,
-    Search,
-    Stack,
     Trial,
     evaluate,
     in_a_file,
@@ -491,14 +489,21 @@ def fit_cross_validated(
         in_a_file(problem, path, model, rungs) as problem,
         progress(model.verbose, callback) as report,
     ):
-        search, found = _searched(
-            rows,
-            model,
-            replace(problem, folds=folds[: line.n_search_folds]),
-            rungs,
-            seed,
-            lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
-        )
+        positive = bool((merged([summary.y for summary in rows.summaries]).low > 0.0).all())
+        few = replace(problem, folds=folds[: line.n_search_folds])
+
+        def chosen(share: Share) -> None:
+            report(Share(_SHARE_OF_CHOICE * share, share.stage))
+
+        search, candidates = base.search_of(model, few, rungs, seed, chosen, positive)
+        if not positive and any(candidate.power is not None for candidate in candidates):
+            raise ValueError(
+                "power of a candidate is for targets that are all above 0, but some are not: leave "
+                "such rows out, or give candidates without a power."
+            )
+        found = search.run(candidates)
+        if found.interrupted:
+            raise KeyboardInterrupt
         trained = list[Evaluation]()
         n_train = n * (split.n_folds - 1) // split.n_folds
         rungs = policy.rungs_of(model.budget, n, n_train, n_classes)
@@ -545,28 +550,6 @@ def _sample(rows: ShardedRows, split: Folds) -> tuple[Loaded, Array]:
     whole: Any = sources.joined(parts)
     order = np.argsort(whole.number)
     return whole[order], np.concatenate(folds)[order]
-
-
-def _searched(
-    rows: ShardedRows,
-    model: Any,
-    problem: Problem,
-    rungs: Sequence[int],
-    seed: int,
-    report: Callable[[Share], None],
-) -> tuple[Search, Stack]:
-    """Run the search on the sample."""
-    positive = bool((merged([s.y for s in rows.summaries]).low > 0.0).all())
-    search, candidates = base.search_of(model, problem, rungs, seed, report, positive)
-    if not positive and any(candidate.power is not None for candidate in candidates):
-        raise ValueError(
-            "power of a candidate is for targets that are all above 0, but some are not: leave "
-            "such rows out, or give candidates without a power."
-        )
-    found = search.run(candidates)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    return search, found
 
 
 # ---- The networks of the folds

@@ -252,17 +252,13 @@ def block_source(reader: ArrayReader, blocks: Any) -> Source:
     """Return blocks of arrays, which can be started again, as a source."""
     start = restarting(blocks)
 
-    def pieces(schema: Schema | None) -> Iterator[Piece]:
-        for i, block in enumerate(start()):
-            yield Piece(f"block {i}", block)
-
     def tasks(n: int) -> list[Piece]:
         raise TypeError(
             "an iterable of blocks is for one machine: leave the client out, or write the "
             "blocks to Parquet files that all workers can read."
         )
 
-    return Source(reader, pieces, tasks)
+    return Source(reader, lambda _: (Piece(f"block {i}", b) for i, b in enumerate(start())), tasks)
 
 
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:

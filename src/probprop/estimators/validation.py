@@ -310,26 +310,11 @@ def check_layer_sizes(sizes: Any, name: str = "hidden_layer_sizes") -> list[int]
     return [int(size) for size in sizes]
 
 
-def _check_n_epochs(value: Any) -> None:
-    _refuse_auto("n_epochs", value)
-    check_int("n_epochs", value, 1)
-
-
 def check_evidence_cap(value: Any) -> None:
     """Raise unless the value is a number of passes or None."""
-    _refuse_auto("evidence_cap", value)
     if value is not None:
         check_above("evidence_cap", value, 0.0)
         check_scalar(value, "evidence_cap", Real, min_val=1)
-
-
-def _refuse_auto(name: str, value: Any) -> None:
-    """Name the estimators that choose to a user who asks one network for it."""
-    if isinstance(value, str) and value == "auto":
-        raise ValueError(
-            f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or PBPClassifierCV, "
-            "which choose epochs, evidence cap and more on held-out rows."
-        )
 
 
 def check_support(value: Any) -> None:
@@ -355,7 +340,7 @@ def _check_n_jobs(value: Any) -> None:
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "hidden_layer_sizes": check_layer_sizes,
-    "n_epochs": _check_n_epochs,
+    "n_epochs": lambda value: check_int("n_epochs", value, 1),
     "evidence_cap": check_evidence_cap,
     "prior_shape": lambda value: check_gamma("prior_shape", value, 1.0),
     "prior_rate": lambda value: check_gamma("prior_rate", value, 0.0),
@@ -398,6 +383,11 @@ def check_parameters(estimator: Any) -> None:
     _CHECKED.pop(estimator, None)
     checks = _CHECKS | _CV_CHECKS if "cv" in signature(kind).parameters else _CHECKS
     for name, value in zip(names, values, strict=True):
+        if name in ("n_epochs", "evidence_cap") and isinstance(value, str) and value == "auto":
+            raise ValueError(
+                f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or "
+                "PBPClassifierCV, which choose epochs, evidence cap and more on held-out rows."
+            )
         checks[name](value)
     if "prior_rate" in names:
         _check_prior(estimator)

@@ -351,11 +351,7 @@ def resumed(run: Run, found: Checkpoint, *, shuffled: bool = True) -> tuple[Run,
         for _ in found.history:
             random_state.permutation(n)
     q, epoch = found.state.posterior, found.history[-1]
-    run = run._replace(
-        fitted=Fitted(q, before.standardizer, epoch, found.log_evidence, n),
-        random_state=random_state,
-        velocity=found.state.velocity,
-        made=[epoch],  # it is published if there is nothing left to do
-        new=False,
-    )
-    return run, found.history
+    fitted = Fitted(q, before.standardizer, epoch, found.log_evidence, n)
+    run = run._replace(fitted=fitted, random_state=random_state, velocity=found.state.velocity)
+    # The last epoch is published if there is nothing left to do.
+    return run._replace(made=[epoch], new=False), found.history
