@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -141,8 +140,8 @@ class PredictMixin(DistributionMixin):
         return classes
 
 
-class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A network trained by probabilistic backpropagation; a subclass reads its targets."""
+class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
+    """A network trained by probabilistic backpropagation, of values or of classes."""
 
     prior: Literal["shared", "per_column"] = "shared"
     output_layer: Literal["mean_field", "full"] = "mean_field"
@@ -185,12 +184,6 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.random_state = random_state
         self.n_shards = n_shards
         self.verbose = verbose
-
-    @abstractmethod
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        """Check rows and targets: in a `stream` like those before them, if there were any."""
 
     # ---- Training
 
@@ -240,7 +233,9 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         validation.check_parameters(self)
         given, before = Given(X, y, sample_weight, X_std, y_std), vars(self).copy()
         try:
-            fit_network(self, self._read(given, stream=False), callback, checkpoint)
+            fit_network(
+                self, validation.read(self, self, given, stream=False), callback, checkpoint
+            )
         except BaseException:  # Ctrl-C too
             if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
                 self.__dict__ = before
@@ -251,7 +246,7 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> None:
         """Do what `partial_fit` does."""
         validation.check_parameters(self)
-        go_on_with_network(self, self._read(given, stream=True, classes=classes))
+        go_on_with_network(self, validation.read(self, self, given, stream=True, classes=classes))
 
     # ---- Prediction
 

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.base import PBPEstimator
-from probprop.estimators.validation import Given, TrainingData, read_labels
+from probprop.estimators.validation import Given
 from probprop.inference.likelihoods import LabelLikelihood
 from probprop.inference.training import warn_of_counts
 
@@ -153,9 +153,3 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
         """
         predicted: ClassMixture = self._predictive(X, X_std)
         return predicted
-
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        known = getattr(self, "likelihood_", None) if stream else None
-        return read_labels(self, given, known, stream=stream, classes=classes)

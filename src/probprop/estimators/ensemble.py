@@ -149,8 +149,9 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         check_ensemble(self)
         if checkpoint is not None:
             check_seed(seed_of(self))
+        given = validation.Given(X, y, sample_weight, X_std, y_std)
         with as_it_was_on_failure(self):
-            data = self._read(validation.Given(X, y, sample_weight, X_std, y_std), stream=False)
+            data = validation.read(self, member_kind(self), given, stream=False)
             members = new_members(self)
             _fit(members, data, callback, self._n_threads(members), checkpoint)
             self.estimators_, self.likelihood_ = members, data.likelihood
@@ -184,7 +185,7 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         check_ensemble(self)
         with as_it_was_on_failure(self):
             given = validation.Given(X, y, sample_weight, X_std, y_std)
-            data = self._read(given, stream=True, classes=classes)
+            data = validation.read(self, member_kind(self), given, stream=True, classes=classes)
             first = not hasattr(self, "estimators_")
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
             self._each(lambda member: base.go_on_with_network(member, data), members)
@@ -272,18 +273,7 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
         return mean if mean.ndim else float(mean)
 
-    # ---- Validation and threads
-
-    def _read(
-        self, given: validation.Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> validation.TrainingData:
-        """Check samples and targets; only the ensemble keeps the names of the features."""
-        known: Any = getattr(self, "likelihood_", None) if stream else None
-        estimator: Any = member_kind(self)
-        if is_classifier(estimator):
-            return validation.read_labels(self, given, known, stream=stream, classes=classes)
-        noise_prior = estimator.noise_shape, estimator.noise_rate
-        return validation.read_values(self, given, known, noise_prior, estimator.noise_tail)
+    # ---- What scikit-learn asks, and threads
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,7 +16,7 @@ from probprop._types import FloatArray
 from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.base import PBPEstimator, PredictMixin, plan_of
-from probprop.estimators.validation import Given, TrainingData, check_int, read_inputs, read_values
+from probprop.estimators.validation import Given, check_int, read_inputs
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import refuse_output_layer, sensitivity_at
 from probprop.inference.training import warn_of_counts
@@ -326,15 +326,6 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
                 f"{method} is for one target, but this model has {self.n_outputs_}: fit a model "
                 "for each target."
             )
-
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        if self.output_layer == "full" and given.y_std is not None:
-            raise ValueError("y_std is not available for output_layer='full': give None.")
-        known = getattr(self, "likelihood_", None) if stream else None
-        noise_prior = self.noise_shape, self.noise_rate
-        return read_values(self, given, known, noise_prior, self.noise_tail)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.base import is_classifier
 from sklearn.utils import check_array, check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
@@ -522,6 +523,22 @@ def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> Flo
         )
     relative = relative_weights(weights, model.mean_sample_weight_)
     return None if relative is None else 1.0 / np.sqrt(relative)
+
+
+def read(
+    model: Any, estimator: Any, given: Given, *, stream: bool, classes: ArrayLike | None = None
+) -> TrainingData:
+    """Check the samples and targets of a network, or of an ensemble whose members are like one.
+
+    In a `stream` they are like those before them, if there were any.
+    """
+    known = getattr(model, "likelihood_", None) if stream else None
+    if is_classifier(estimator):
+        return read_labels(model, given, known, stream=stream, classes=classes)
+    if estimator.output_layer == "full" and given.y_std is not None:
+        raise ValueError("y_std is not available for output_layer='full': give None.")
+    noise_prior = estimator.noise_shape, estimator.noise_rate
+    return read_values(model, given, known, noise_prior, estimator.noise_tail)
 
 
 def read_values(
