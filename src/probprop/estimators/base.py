@@ -233,9 +233,8 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
         validation.check_parameters(self)
         given, before = Given(X, y, sample_weight, X_std, y_std), vars(self).copy()
         try:
-            fit_network(
-                self, validation.read(self, self, given, stream=False), callback, checkpoint
-            )
+            data = validation.read(self, self, given, stream=False)
+            fit_network(self, data, callback, checkpoint)
         except BaseException:  # Ctrl-C too
             if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
                 self.__dict__ = before

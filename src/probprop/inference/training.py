@@ -537,10 +537,9 @@ def begin(
 ) -> Run:
     """Return a training that goes on from a state with rows that are new to its posterior.
 
-    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream: rows
-    come in the order given, an epoch is not cut, and the prior factors are refined after it.
-    Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or (n, K), are known errors of the
-    targets, in their units.
+    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream, whose
+    rows come in the order given. Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or
+    (n, K), are known errors of the targets, in their units.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
