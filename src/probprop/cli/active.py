@@ -17,11 +17,10 @@ from probprop.cli.arguments import (
     Features,
     HiddenLayerSizes,
     NEpochs,
+    RandomState,
     Task,
-    column_names,
-    whole,
 )
-from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.console import Terminal, terminal_of
 from probprop.cli.output import (
     TABLE_EXTENSIONS,
     check_destination,
@@ -32,9 +31,16 @@ from probprop.cli.output import (
     table_writer,
 )
 from probprop.cli.recipes import check_budget, estimator_of, option, say_choice
-from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
+from probprop.cli.tables import (
+    Na,
+    encoder_of,
+    features_of,
+    na_texts,
+    note_file,
+    note_gaps,
+)
 from probprop.judged import show
-from probprop.table.names import DEFAULT_SEED
+from probprop.table.names import DEFAULT_SEED, plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,9 +84,7 @@ def active(
         str, typer.Option(metavar="COLUMN", help="Column to predict; empty where not measured.")
     ],
     task: Task = "auto",
-    ask: Annotated[
-        Any, typer.Option(metavar="N", parser=whole(1), help="Rows to measure next.")
-    ] = 5,
+    ask: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to measure next.")] = 5,
     output: Annotated[
         str | None,
         typer.Option(
@@ -100,12 +104,7 @@ def active(
     budget: Budget = None,
     hidden_layer_sizes: HiddenLayerSizes = None,
     n_epochs: NEpochs = None,
-    random_state: Annotated[
-        Any,
-        typer.Option(
-            metavar="N", parser=whole(0, 2**32 - 1), help="Same table and seed, same rows."
-        ),
-    ] = DEFAULT_SEED,
+    random_state: RandomState = DEFAULT_SEED,
 ) -> None:
     """Choose the rows to measure next.
 
@@ -142,14 +141,10 @@ def active(
     from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
-    from probprop.table.names import choose_features
 
     terminal = terminal_of(context)
     table = _without_marks(read_table(pool, na=na_texts(na)))
-    columns = [str(name) for name in table.columns]
-    wanted = column_names(features, columns) if features else None
-    unwanted = [*column_names(drop or [], columns), *nameless(table, wanted, terminal)]
-    chosen = choose_features(table, [target], wanted, unwanted)
+    chosen = features_of(terminal, table, [target], features, drop)
     measured = table[target].notna().to_numpy()
     _check_pool(pool, target, measured)
     of_classes, y = _targets(terminal, table[measured], target, task)
@@ -160,7 +155,7 @@ def active(
         )
     _check_nothing_lost(destination, pool, table, target)
     note_file(terminal, table)
-    encoder = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    encoder = encoder_of(terminal, table, chosen, named=features is not None)
     chosen = list(encoder.kinds)
     if strategy == "thompson":  # a function that is drawn needs every feature
         check_no_missing(table[chosen])

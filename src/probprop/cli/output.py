@@ -20,7 +20,8 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 
 from probprop._atomic import replacing
-from probprop.cli.console import Terminal, plural, visible
+from probprop.cli.console import Terminal, visible
+from probprop.table.names import plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame

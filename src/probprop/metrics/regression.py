@@ -24,15 +24,8 @@ _NAMED = 5  # rows that are named in words
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
-    """Root mean squared error, in target units.
+    """Root mean squared error of means, (n,), for observed targets y, (n,); in target units.
 
-    Parameters
-    ----------
-    y, mean : array-like of shape (n,)
-        Observed targets and predicted means, in target units.
-
-    Examples
-    --------
     >>> rmse([1.0, 2.0], [1.0, 4.0])
     1.4142135623730951
     """
@@ -65,15 +58,8 @@ def _r2(y: FloatArray, error: float) -> float:
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
-    """Share of the targets inside their intervals, ends included, between 0 and 1.
+    """Share of the targets y, (n,), in [lower, upper], (n,) each, between 0 and 1.
 
-    Parameters
-    ----------
-    y, lower, upper : array-like of shape (n,)
-        Targets and the ends of their intervals, in target units.
-
-    Examples
-    --------
     >>> interval_coverage([1.0, 2.0, 3.0, 9.0], [0.0] * 4, [3.0] * 4)
     0.75
     """
@@ -110,13 +96,6 @@ def share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
     return np.searchsorted(np.sort(needed), levels, side="right") / len(needed)
 
 
-class Scores(NamedTuple):
-    """Every metric of a predictive distribution, and the samples that one of them leaves out."""
-
-    values: dict[str, float]  # the keys of `summary`
-    without_density: Array  # indices of targets of density 0: not in the log-likelihood
-
-
 class Pointwise(NamedTuple):
     """What every metric is made of: targets and predictions of n samples, (n,) each."""
 
@@ -136,8 +115,11 @@ def pointwise(y: ArrayLike, predictive: TargetDistribution) -> Pointwise:
     return Pointwise(y, mean, std, *at)
 
 
-def scores(at: Pointwise) -> Scores:
-    """Return every metric of a predictive distribution; `summary` describes them."""
+def scores(at: Pointwise) -> tuple[dict[str, float], Array]:
+    """Return every metric, by the keys of `summary`, and the samples without a density.
+
+    Their targets have density 0 and are left out of the log-likelihood.
+    """
     y, mean, std, log_p, crps, cdf = at
     observed = share_inside(np.abs(2.0 * cdf - 1.0), LEVELS)
     coverage = dict(zip(LEVELS.tolist(), observed.tolist(), strict=True))
@@ -153,7 +135,7 @@ def scores(at: Pointwise) -> Scores:
         "calibration_error": float(np.mean(np.abs(LEVELS - observed))),
         "sharpness": _mean(std),
     }
-    return Scores(values, np.flatnonzero(~has_density))
+    return values, np.flatnonzero(~has_density)
 
 
 def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
@@ -188,10 +170,10 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     >>> round(metrics["rmse"], 3), metrics["coverage_50"]
     (2.915, 0.5)
     """
-    found = scores(pointwise(y, predictive))
-    if len(found.without_density):
-        warnings.warn(without_density_in_words(found.without_density), stacklevel=2)
-    return found.values
+    found, left_out = scores(pointwise(y, predictive))
+    if len(left_out):
+        warnings.warn(without_density_in_words(left_out), stacklevel=2)
+    return found
 
 
 def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] | None:
@@ -208,7 +190,7 @@ def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] 
     if not std > 0.0:
         return None
     one = Mixture.of_one(np.full_like(y, mean), np.zeros_like(y), std)
-    return scores(pointwise(y, one)).values
+    return scores(pointwise(y, one))[0]
 
 
 def without_density_in_words(rows: Sequence[int] | Array) -> str:

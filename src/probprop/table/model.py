@@ -292,6 +292,7 @@ def fit_table_model(
     time: str | None = None,
     na: Sequence[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    encoder: TableEncoder | None = None,
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
@@ -336,6 +337,8 @@ def fit_table_model(
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
         A file for the state of the training, as for `PBPRegressor.fit`.
+    encoder : TableEncoder, default=None
+        Fitted on the features of this table, in place of `features` and `drop`.
 
     Examples
     --------
@@ -356,8 +359,11 @@ def fit_table_model(
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
     frame = counting.rows(frame)
-    without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
-    chosen = choose_features(frame, targets, features, without)
+    if encoder is None:
+        without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
+        chosen = choose_features(frame, targets, features, without)
+    else:
+        chosen = [each.name for each in encoder.encoders_]
     given = select(frame, [*chosen, *targets])
     if estimator is None:
         check_no_missing(given[targets])
@@ -377,9 +383,10 @@ def fit_table_model(
         y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
-    encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
-    if encoder.dropped:
-        warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+    if encoder is None:
+        encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
+        if encoder.dropped:
+            warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
     X = encoder.encode(given)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
