@@ -200,7 +200,7 @@ def test_update_is_partial_fit(target: str, capfd: Captured) -> None:
     assert fit(f"--target {target} -q") == 0
     old = probprop.load("m.pbp")
     assert call("update m.pbp new.csv") == 0
-    assert last_line(capfd).endswith("150 rows seen in 6 passes")
+    assert last_line(capfd).endswith("150 rows seen in 6 epochs")
     X, y = old.split(read_table("new.csv"))
     expected = old.estimator.partial_fit(X, y).predict_proba(X)
     assert_array_equal(probprop.load("m.pbp").estimator.predict_proba(X), expected)

@@ -80,7 +80,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ("fit --fast homes.csv --target price -o m.pbp --nope", ["No such option: --nope"]),
         (
             "fit --fast homes.csv --target price -o m.pbp --n-epochs 0",
-            ["--n-epochs", "0 is not at least 1"],
+            ["--n-epochs", "greater than or equal to 1"],
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --n-epochs ten",

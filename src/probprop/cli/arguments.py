@@ -178,29 +178,14 @@ Checkpoint = Annotated[
 
 
 def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Split lists at commas, except for commas within the name of a column.
+    """Split lists at commas, except where the whole text is the name of a column.
 
-    >>> column_names(["a,b", "size, m2,a"], ["a", "b", "size, m2"])
-    ['a', 'b', 'size, m2', 'a']
+    >>> column_names(["a, b", "size, m2"], ["a", "b", "size, m2"])
+    ['a', 'b', 'size, m2']
     """
     known = {*columns}
-    return [name for text in given for name in _split(text, known)]
-
-
-def _split(text: str, known: set[str]) -> list[str]:
-    """Take the longest name of a column at every place; else what is before the next comma."""
-    names: list[str] = []
-    parts = text.split(",")
-    while parts:
-        ends = range(len(parts), 0, -1)
-        tries = [(n, ",".join(parts[:n])) for n in ends]
-        found = [
-            (n, name) for n, whole in tries for name in (whole, whole.strip()) if name in known
-        ]
-        n, name = found[0] if found else (1, parts[0].strip())
-        names.append(name)
-        parts = parts[n:]
-    return names
+    parts = [text for whole in given for text in ([whole] if whole in known else whole.split(","))]
+    return [text if text in known else text.strip() for text in parts]
 
 
 # ---- The files of a table, and the memory that it takes

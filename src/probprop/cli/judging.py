@@ -363,7 +363,7 @@ def update(
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
     terminal.say(
         f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
-        f"{first_network(new.estimator).n_iter_:,} passes{_state(new)}"
+        f"{first_network(new.estimator).n_iter_:,} epochs{_state(new)}"
     )
 
 
@@ -372,7 +372,7 @@ def _state(model: TableModel) -> str:
     from probprop.estimators.kind import first_network, is_cross_validated
 
     if is_cross_validated(model.estimator):
-        from probprop.report import calibration_in_words  # slow to import
+        from probprop.facts import calibration_in_words
 
         return f"; {calibration_in_words(model.estimator)}"
     if model.classes is not None:

@@ -90,7 +90,8 @@ def predict(
         )
     levels = _levels(quantiles)
     output = None if output == "-" else output
-    check_table_extension(output)
+    if output is not None:
+        check_table_extension(output)
     paths = input_paths(data)
     check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd

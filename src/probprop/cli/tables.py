@@ -228,11 +228,11 @@ def _names_groups(name: str, column: Series) -> bool:
 
 
 def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
-    """Say how many rows have empty cells, which are marginalized, and return it."""
+    """Say how many rows have missing values, which are marginalized, and return it."""
     n_gaps = int(frame[list(chosen)].isna().to_numpy().any(axis=1).sum())
     if n_gaps:
         rows = plural(len(frame), "row")
-        terminal.note(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
+        terminal.note(f"{n_gaps:,} of {rows} have missing values, which are marginalized")
     return n_gaps
 
 

@@ -106,9 +106,7 @@ class Request:
     data: DataFiles
     target: Annotated[
         list[str],
-        typer.Option(
-            metavar="COLUMN,...", help="Column to predict; several where all hold numbers."
-        ),
+        typer.Option(metavar="COLUMN,...", help="Column to predict; several if all are numeric."),
     ]
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
@@ -118,28 +116,26 @@ class Request:
     drop: Drop = None
     weight: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Weights of the rows; they divide the noise variance."),
+        typer.Option(metavar="COLUMN", help="Sample weights; they divide the noise variance."),
     ] = None
     error: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN,...", help="Known standard deviations of the target, or of each."
-        ),
+        typer.Option(metavar="COLUMN,...", help="Known standard deviations of each target."),
     ] = None
     support: Annotated[
         Any,
         typer.Option(
             metavar="LOW,HIGH",
             parser=support_of,
-            help="Where the target can lie, such as 0,100 or 0,; none: anywhere.  "
-            "[default: from 0 on, or from 0 to 1, if all targets lie there]",
+            help="Limits of the target, such as 0,100 or 0,; none: no limits.  "
+            "[default: 0 and more, or 0 to 1, if all targets lie there]",
         ),
     ] = "auto"
     missing: Annotated[
         Literal["auto", "error", "marginalize"],
         typer.Option(
-            help="Empty cells of features: refuse them, or average over what they may be; auto "
-            "learns how only if the table has some."
+            help="Missing values of features: reject them, or marginalize over them; auto fits an "
+            "imputation only if the table has some."
         ),
     ] = "auto"
     na: Na = None
@@ -150,15 +146,12 @@ class Request:
     evidence_cap: EvidenceCap = None
     noise: Annotated[
         Literal["constant", "input"] | None,
-        typer.Option(
-            help="One network: the same noise in all rows, or learned.  [default: constant]"
-        ),
+        typer.Option(help="One network: constant or heteroscedastic noise.  [default: constant]"),
     ] = None
     noise_tail: Annotated[
         Literal["gaussian", "heavy"] | None,
         typer.Option(
-            help="One network: Gaussian noise, or heavy tails, for tables with outliers.  "
-            "[default: gaussian]"
+            help="One network: Gaussian or heavy-tailed noise, for outliers.  [default: gaussian]"
         ),
     ] = None
     n_members: Annotated[
@@ -174,12 +167,12 @@ class Request:
     ] = None
     group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Rows that belong together; folds keep them together."),
+        typer.Option(metavar="COLUMN", help="Groups of rows, which folds keep together."),
     ] = None
     time: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Numbers or dates; folds predict the future from the past."
+            metavar="COLUMN", help="Numbers or dates; folds predict later from earlier rows."
         ),
     ] = None
     test_fraction: Annotated[
@@ -188,7 +181,7 @@ class Request:
             metavar="SHARE",
             min=0.0,
             max=0.99,
-            help="Rows held out to judge the model.  [default: none; 0.1 with one network]",
+            help="Share of the rows held out as a test set.  [default: 0; 0.1 with one network]",
         ),
     ] = None
     report: Report = None
@@ -220,57 +213,50 @@ class Request:
 def fit(context: typer.Context, request: Request) -> None:
     """Fit a model to a table and save it.
 
-    Text columns are taken as categories; a date becomes its year, and cyclic season, weekday
-    and hour. Rows without a target are left out.
+    Text columns are encoded as categories, dates as year and cyclic season, weekday and hour. Rows
+    without a target are dropped.
 
-    Settings are chosen: encodings of the numbers, layers, evidence cap and epochs are compared by
-    cross-validation, and the error bars are calibrated on out-of-fold rows. The model is fitted
-    once, on all rows, and judged on out-of-fold rows: each is predicted by networks that were not
-    trained on it. --budget says how much is compared. Ctrl-C ends the comparison, and the best so
-    far is kept.
+    Hyperparameters (encoding, hidden layers, evidence cap, epochs) are selected by
+    cross-validation, and predictions are calibrated on out-of-fold rows. The model is fitted once,
+    on all rows, and scored on the out-of-fold rows: each is predicted by networks that were not
+    trained on it. --budget says how much is compared. Ctrl-C ends the comparison and keeps the best
+    candidate so far.
 
-    With --fast one network is fitted by the protocol of the paper. Options for one network
-    imply it; so do --error and several targets. It has no folds, so a tenth of the rows is held
-    out to judge it, and the network that was judged is kept. With --test-fraction 0 it learns all
-    rows, and there is no verdict.
+    With --fast one network is fitted by the protocol of the paper. Options for one network, --error
+    and several targets imply it. There are no folds, so a tenth of the rows is held out, and the
+    network that was scored on them is kept. With --test-fraction 0 it is trained on all rows, and
+    there are no scores. With --test-fraction SHARE, any model is trained on the other rows and
+    scored on this share.
 
-    With --test-fraction SHARE that share of the rows is held out, and the model is fitted on the
-    others and judged on these.
+    --group keeps rows of equal value, such as repeated measurements of a patient, in one fold, and
+    excludes the column from the features. With --time each fold is predicted from the rows before
+    it; the column stays a feature. Rows are then held out as whole groups, or the last in time.
 
-    With --group rows of equal value, such as repeated measurements of a patient, are in the same
-    fold, and are held out together; the column is not a feature. With --time each fold is predicted
-    from the rows before it, and the last rows are held out; the column stays a feature.
+    With --task auto a target of text, of booleans, or of two different integers is a class; any
+    other number is a number. Three or more numeric classes need --task classification. Several
+    numeric targets, --target A,B or --target A --target B, are predicted by one network, each with
+    its own noise.
 
-    With --task auto a target of text, of true and false, or of two different whole numbers is
-    a class, which is then printed; any other number is a number. Classes that are three or
-    more numbers need --task classification.
+    With --noise input the noise is heteroscedastic: a second, small network predicts its variance.
+    With --noise-tail heavy the noise is heavy-tailed, which reduces the effect of outliers.
 
-    Several targets of numbers, --target A,B or --target A --target B, are learned by one
-    network, each with a noise of its own.
+    A missing value is imputed with its uncertainty, here and in later tables; so is an unknown
+    category. With --missing error missing values are rejected.
 
-    With --noise input the noise of a row depends on its features: a second, small network
-    learns it, and the mean stays the same. With --noise-tail heavy a few outliers do not
-    spoil the fit.
+    --weight divides the noise variance of a row, as the mean of several measurements has; for
+    classes it is the power of the likelihood. Weights are divided by their mean, and rows of weight
+    0 are dropped. The squares of --error are added to the noise variance. Both columns must be
+    non-negative and are excluded from the features. Rows are scored at their weights, new ones
+    predicted at the mean weight, both without a known error.
 
-    An empty cell of a feature stands for any value, with the mean and the variance of its
-    column, here and in the tables that the model is given later; so does a category that is not
-    in this table. With --missing error empty cells are refused.
+    A table that needs more than --memory-limit is read in blocks, which are stored on disk in
+    random order. With --dask the workers of a cluster share the rows of the files; it survives the
+    loss of a worker. In both cases hyperparameters are selected on 20,000 rows, which are also the
+    out-of-fold rows, and the networks are trained on all rows; at most 100,000 rows are held out,
+    20,000 with --dask.
 
-    With --weight a row of twice the weight has half the noise variance, as the mean of twice as
-    many measurements has; for classes the weight is the power of its likelihood. Weights are
-    divided by their mean. Rows of weight 0 are left out. The squares of --error add to the noise
-    variance. Both columns must be non-negative and are excluded from the features; predictions do
-    not need them. Rows are judged at their weights, new ones predicted at the mean weight, both
-    without a known error.
-
-    A table that would take more than --memory-limit is read block by block, and its rows are put
-    on disk in random order. With --dask the rows of many files are shared by the workers of a
-    cluster, and one that dies changes nothing. In both cases settings are chosen on 20,000 rows,
-    which are also the out-of-fold rows that judge, unless --fast or an option says otherwise, and
-    the networks learn all rows. At most 100,000 rows are held out, 20,000 with --dask.
-
-    Without --random-state the seed is 0, as for `probprop.table.fit_table_model` in Python: the
-    same table and options give the same model.
+    The seed is 0 unless --random-state is given, as for `probprop.table.fit_table_model` in Python:
+    the same table and options give the same model.
     """
     _check_options(request)
     terminal = terminal_of(context)

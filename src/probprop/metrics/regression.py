@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
@@ -203,28 +204,10 @@ def without_density_in_words(rows: Sequence[int] | Array) -> str:
 
 def check_columns(**columns: ArrayLike) -> list[FloatArray]:
     """Return the named arguments as finite float64 arrays of one shape (n,), n > 0."""
-    arrays = {}
-    for name, column in columns.items():
-        try:
-            arrays[name] = np.asarray(column, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be numbers: {error}. Convert it first.") from error
-        if arrays[name].ndim != 1 or arrays[name].size == 0:
-            raise ValueError(
-                f"{name} must be 1-dimensional with one value or more. Got shape "
-                f"{arrays[name].shape}; give one value per target, for example by ravel()."
-            )
-    lengths = {name: len(array) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(
-            f"{', '.join(lengths)} must have the same length. Got "
-            f"{', '.join(map(str, lengths.values()))}; give one value per target in each."
-        )
-    for name, array in arrays.items():
-        if (bad := ~np.isfinite(array)).any():
-            raise ValueError(
-                f"{name} must be finite. Got {array[bad][0]} in row {np.flatnonzero(bad)[0]}, and "
-                f"{bad.sum()} such {'value' if bad.sum() == 1 else 'values'} in all; correct or "
-                "leave out the rows."
-            )
-    return list(arrays.values())
+    options = {"dtype": np.float64, "ensure_2d": False}
+    arrays = [
+        column_or_1d(check_array(column, input_name=name, **options))
+        for name, column in columns.items()
+    ]
+    check_consistent_length(*arrays)
+    return arrays

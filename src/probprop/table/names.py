@@ -42,7 +42,7 @@ def plural(n: int, noun: str) -> str:
     >>> plural(1, "row"), plural(1200, "row"), plural(2, "category")
     ('1 row', '1,200 rows', '2 categories')
     """
-    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else noun + ("es" if noun[-1] == "s" else "s")
     return f"{n:,} {noun if n == 1 else many}"
 
 
