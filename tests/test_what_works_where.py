@@ -318,7 +318,7 @@ def in_command(feature: str, at: Command) -> None:
             assert Path("page.html").exists()
         case "scores and report, cross-validation":
             said = at.run(f"{CHOSEN} --report page.html --static")
-            assert "judged on 120 out-of-fold rows: each is predicted by networks that" in said
+            assert "evaluated on 120 out-of-fold rows: each is predicted by networks that" in said
             assert "not trained on it" in Path("page.html").read_text()
         case "groups, folds in time":
             if at.on_disk or "--dask" in at.options:

@@ -187,13 +187,13 @@ def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
 def test_a_large_pool_is_drawn_from_and_the_command_says_so(capfd: Captured) -> None:
     write_pool(1300, 40)
     assert call(f"active --fast pool.csv {OPTIONS}") == 0
-    told = "chosen from 1,000, drawn from the 1,254 different ones"  # six are copies
+    told = "from a random sample of 1,000 of the 1,254 different ones"  # six are copies
     assert told in capfd.readouterr().err
     assert call(f"active --fast pool.csv {OPTIONS} --strategy variance") == 0
-    assert "drawn from" not in capfd.readouterr().err
+    assert "random sample" not in capfd.readouterr().err
     write_pool(120, 40)
     assert call(f"active --fast pool.csv {OPTIONS} -o small.csv") == 0
-    assert "drawn from" not in capfd.readouterr().err
+    assert "random sample" not in capfd.readouterr().err
 
 
 def test_a_category_that_was_never_measured_is_asked_for() -> None:

@@ -60,7 +60,7 @@ def test_settings_are_chosen_on_a_cluster_and_judged_out_of_fold(
     said = capfd.readouterr()
     assert "selected: " in said.err
     assert "calibrated: " in said.err
-    judged = said.err.index("fitted on 1,000 rows and judged on 1,000 out-of-fold rows: each is")
+    judged = said.err.index("fitted on 1,000 rows and evaluated on 1,000 out-of-fold rows: each is")
     assert said.err.index(f"wrote {model}") < judged < said.err.index(f"wrote {page}")
     [accuracy] = re.findall(r"^accuracy +(\S+) %", said.out, re.M)
     assert float(accuracy) > 80.0  # rows and their predictions belong together

@@ -111,7 +111,7 @@ def test_settings_are_chosen_with_weights_and_reported(
     assert "on disk" in err
     assert "selected: " in err
     assert err.index("wrote large.pbp") < err.index("out-of-fold rows:") < err.index("wrote page")
-    assert "fitted on 375 rows and judged on 375 out-of-fold rows" in err
+    assert "fitted on 375 rows and evaluated on 375 out-of-fold rows" in err
     model = probprop.load("large.pbp")
     assert isinstance(model.estimator, probprop.PBPRegressorCV)
     assert model.counting.weight == "n"

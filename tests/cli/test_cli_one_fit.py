@@ -72,8 +72,8 @@ def test_forty_rows_are_judged_on_forty(capfd: Captured) -> None:
     assert call(f"{FIT} --drop patient") == 0
     out, err = capfd.readouterr()
     assert (
-        "fitted on 40 rows and judged on 40 out-of-fold rows: each is predicted by networks that "
-        "were not trained on it" in err
+        "fitted on 40 rows and evaluated on 40 out-of-fold rows: each is predicted by networks "
+        "that were not trained on it" in err
     )
     estimator = chosen()
     fit_table_model(rows, "y", drop=["patient"], estimator=estimator)
@@ -145,12 +145,12 @@ def test_without_rows_held_out_one_network_has_no_verdict(capfd: Captured) -> No
     line = "fit t.csv --target y --drop patient --fast --n-epochs 2 -o m.pbp"
     assert call(f"{line} --test-fraction 0") == 0
     out, err = capfd.readouterr()
-    assert "fitted on 40 rows; no rows were held out to judge it" in err
+    assert "fitted on 40 rows; no rows were held out for evaluation" in err
     assert out == ""
     assert call(line) == 0
     err = capfd.readouterr().err
     assert "fitted on 36 rows; on the 4 rows held out:" in err
-    assert "the network that was judged is kept; --test-fraction 0 fits all rows" in err
+    assert "the evaluated network is kept; --test-fraction 0 fits all rows" in err
 
 
 def test_the_report_is_on_out_of_fold_rows(capfd: Captured) -> None:
@@ -261,13 +261,13 @@ def test_a_group_is_held_out_whole(capfd: Captured) -> None:
     assert probprop.load("m.pbp").features == ["day", "dose", "ward", "n"]
     written(rows.assign(patient="p00"))
     assert call(line) == 0
-    assert "no rows were held out to judge it" in capfd.readouterr().err
+    assert "no rows were held out for evaluation" in capfd.readouterr().err
 
 
 def test_folds_predict_the_future_from_the_past(capfd: Captured) -> None:
     rows = written(visits(40).sample(frac=1.0, random_state=0))
     assert call(f"{FIT} --time day --drop patient") == 0
-    assert "judged on 20 out-of-fold rows" in capfd.readouterr().err
+    assert "evaluated on 20 out-of-fold rows" in capfd.readouterr().err
     model = fit_table_model(rows, "y", time="day", drop=["patient"], estimator=chosen())
     assert "day" in model.features
     day = pd.to_datetime(rows["day"])

@@ -194,7 +194,7 @@ def test_update_is_partial_fit(capfd: Captured) -> None:
     Path("u.pbp").write_bytes(Path("two.pbp").read_bytes())
     assert call("update u.pbp new.csv") == 0
     said = capfd.readouterr().err
-    assert re.search(rf"70 rows seen in 4 epochs; noise std \S+ \({COMMA}\), \S+ \(cost\)$", said)
+    assert re.search(rf"70 rows seen; noise std \S+ \({COMMA}\), \S+ \(cost\)$", said)
     old, frame = two(), loads()[50:]
     X, y = old.split(read_table("new.csv"))
     assert_array_equal(y, frame[[COMMA, "cost"]])

@@ -154,7 +154,8 @@ def _explain(error: Exception, terminal: Terminal) -> int:
     if format_message is not None:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "probprop"
-        terminal.error(f"{format_message().rstrip('.')} (see `{path} --help`)")
+        words = format_message().rstrip(".").replace("Value error, ", "")  # of some versions
+        terminal.error(f"{words} (see `{path} --help`)")
         return USAGE_ERROR
     if isinstance(error, OSError):
         terminal.error(_explain_os_error(error))

@@ -76,7 +76,7 @@ def evaluate(
     table_model = load_table_model(model)
     sample: list[DataFrame] = []
     chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
-    with terminal.rows("judging", None) as advance:
+    with terminal.rows("evaluating", None) as advance:
         kept = chunks if report is None else sampled(chunks, sample)
         judged, n_rows = judge(table_model, counted(kept, advance))
     if report is not None:
@@ -126,7 +126,8 @@ def judge(
     joined = [[np.concatenate(c) for c in zip(*parts, strict=True)] for parts in of_targets]
     if model.classes is not None:
         [(index, log_proba)] = joined
-        return [judge_classes(model.classes, index, log_proba)], len(every)
+        known = (model.scores or {}).get("positive_class")
+        return [judge_classes(model.classes, index, log_proba, known)], len(every)
     pairs = model.baseline or [None] * len(joined)
     each = zip(joined, pairs, strict=True)
     return [judge_values(Pointwise(*at), pair, every) for at, pair in each], len(every)
@@ -154,6 +155,7 @@ def to_keep(
     return {
         "measured_on": "out-of-fold" if out_of_fold else "held-out",
         "n_samples": n_samples,
+        "positive_class": judged[0].positive,
         "targets": dict(zip(targets, each, strict=True)),
     }
 
@@ -326,7 +328,6 @@ def update(
     paths = input_paths(data)
     check_destinations({"MODEL": model}, {"DATA": paths})
     from probprop._atomic import updating
-    from probprop.estimators.kind import first_network
     from probprop.table import UnknownCategoryWarning
 
     terminal = terminal_of(context)
@@ -361,10 +362,8 @@ def update(
     terminal.say(f"the {plural(n_rows, 'new row')}, as predicted before the update:")
     show_scores(terminal, old, judged)
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
-    terminal.say(
-        f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
-        f"{first_network(new.estimator).n_iter_:,} epochs{_state(new)}"
-    )
+    learned = plural(n_seen - n_before, "row")
+    terminal.say(f"updated {model} with {learned}: {n_seen:,} rows seen{_state(new)}")
 
 
 def _state(model: TableModel) -> str:

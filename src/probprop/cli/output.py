@@ -346,17 +346,19 @@ def save_model(model: TableModel, path: str) -> None:
 
 def save_fitted(terminal: Terminal, model: TableModel, path: str) -> None:
     """Write a model that was just fitted, and print what is in it."""
-    from probprop.estimators.kind import first_network, members
+    from probprop.estimators.kind import members
 
     save_model(model, path)
+    networks = members(model.estimator)
+    epochs = {network.n_iter_ for network in networks or [model.estimator]}
     n_classes = 0 if model.classes is None else len(model.classes)
     n_targets = len(model.targets) if len(model.targets) > 1 else 0
     counts = {
         "row": model.estimator.n_samples_seen_,
         "feature": len(model.features),
-        "epoch": first_network(model.estimator).n_iter_,
+        "epoch": epochs.pop() if len(epochs) == 1 else 0,
         "class": n_classes,
         "target": n_targets,
-        "network": len(members(model.estimator)),
+        "network": len(networks),
     }
     terminal.say(f"wrote {path}: {', '.join(plural(n, k) for k, n in counts.items() if n)}")

@@ -650,22 +650,21 @@ def _judge(
     estimator: Any = fitted.model.estimator
     n, predictive = plural(estimator.n_samples_seen_, "row"), None
     if rows is None:
-        terminal.say(f"fitted on {n}; no rows were held out to judge it")
+        terminal.say(f"fitted on {n}; no rows were held out for evaluation")
         return None
     if fitted.held_out is True:
         terminal.say(f"fitted on {n}; on the {plural(len(rows), 'row')} held out:")
     else:
         predictive = estimator.oof_predictive_
         terminal.say(
-            f"fitted on {n} and judged on {len(rows):,} out-of-fold rows: each is predicted by "
+            f"fitted on {n} and evaluated on {len(rows):,} out-of-fold rows: each is predicted by "
             "networks that were not trained on it"
         )
     judged, n_rows = judge(fitted.model, [rows], predictive)
     show_scores(terminal, fitted.model, judged)
     if not selects(estimator):
         terminal.say(
-            "the network that was judged is kept; --test-fraction 0 fits all rows, without a "
-            "verdict"
+            "the evaluated network is kept; --test-fraction 0 fits all rows, without an evaluation"
         )
     return to_keep(plan.targets, judged, n_rows, out_of_fold=fitted.held_out is not True)
 

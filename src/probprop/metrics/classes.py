@@ -116,13 +116,20 @@ def class_summary(y: ArrayLike, predictive: ClassMixture) -> dict[str, float]:
     return class_scores(y, predictive.log_proba)
 
 
-def class_scores(y: ArrayLike, log_proba: FloatArray) -> dict[str, float]:
-    """Return every metric of log probabilities, (n, n_classes); the keys of `class_summary`."""
+def class_scores(
+    y: ArrayLike, log_proba: FloatArray, positive: int | None = None
+) -> dict[str, float]:
+    """Return every metric of log probabilities, (n, n_classes); the keys of `class_summary`.
+
+    `positive` is one of two classes; None is the rarer one in y.
+    """
     from sklearn.metrics import average_precision_score, roc_auc_score  # take long to load
 
     y, proba = check_classes_and_proba(y, np.exp(log_proba))
     n_classes, present = proba.shape[1], np.unique(y)
-    curves = [rarer_class(y)] if n_classes == 2 else present
+    curves = present.tolist()
+    if n_classes == 2:
+        curves = [rarer_class(y) if positive is None else positive]
 
     def area(score: Callable[..., float]) -> float:
         if len(present) < 2:
@@ -139,12 +146,12 @@ def class_scores(y: ArrayLike, log_proba: FloatArray) -> dict[str, float]:
     }
 
 
-def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
+def class_baseline(y: ArrayLike, n_classes: int, positive: int | None = None) -> dict[str, float]:
     """Score the class shares of y, (n,) class indices, as the probabilities of every sample."""
     index = np.asarray(y)
     shares = np.bincount(index, minlength=n_classes) / len(index)
     with np.errstate(divide="ignore"):  # a class without samples is never looked up
-        return class_scores(index, np.log(np.tile(shares, (len(index), 1))))
+        return class_scores(index, np.log(np.tile(shares, (len(index), 1))), positive)
 
 
 def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, FloatArray]:

@@ -84,8 +84,9 @@ class TableModel:
         empty for classes, and if it is not known. `update` leaves it as it is.
     scores : dict, default=None
         How good the model was when it was fitted, or None if that is not known: ``measured_on``,
-        "out-of-fold" or "held-out", ``n_samples`` of them, and ``targets``, which has for each
-        target a dict of scores, None where a score is not defined. `update` leaves it as it is.
+        "out-of-fold" or "held-out", ``n_samples`` of them, ``positive_class`` of two classes, and
+        ``targets``, which has for each target a dict of scores, None where a score is not defined.
+        `update` leaves it as it is.
     """
 
     estimator: Estimator
