@@ -72,10 +72,8 @@ def test_settings_are_chosen_on_a_cluster_and_judged_out_of_fold(
 
 
 def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
-    page = ["--report", str(tmp_path / "r.html"), "--test-fraction", "0", "--fast"]
     for option, words in (
         (["--budget", "good", "--fast"], "with --fast one network is fitted"),
-        (page, "--test-fraction 0 holds out none"),
         (["--group", "a"], "the folds are random: give a larger --memory-limit"),
         (["--time", "a"], "the folds are random: give a larger --memory-limit"),
     ):

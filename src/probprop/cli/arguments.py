@@ -119,7 +119,7 @@ NEpochs = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="One network: number of epochs; with many more, error bars are too small.  "
+        help="One network: number of epochs; with many more, intervals are too narrow.  "
         "[default: 40]",
     ),
 ]
@@ -128,7 +128,7 @@ EvidenceCap = Annotated[
     typer.Option(
         metavar="M|none",
         parser=evidence_cap_of,
-        help="One network: effective sample size at most M times the rows.  "
+        help="One network: effective sample size of at most M times the rows.  "
         "[default: none; 10 for classes]",
     ),
 ]

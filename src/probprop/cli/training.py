@@ -127,6 +127,7 @@ class Request:
         typer.Option(
             metavar="LOW,HIGH",
             parser=support_of,
+            show_default=False,
             help="Limits of the target, such as 0,100 or 0,; none: no limits.  "
             "[default: 0 and more, or 0 to 1, if all targets lie there]",
         ),
