@@ -452,6 +452,7 @@ class _Scores(NamedTuple):
     measured_on: Literal["out-of-fold", "held-out"]
     n_samples: int
     targets: dict[str, dict[str, float | None]]
+    positive_class: str | None = None  # of two classes: the rarer one
 
 
 def _check_columns(encoder: Any) -> None:
