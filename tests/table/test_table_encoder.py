@@ -217,7 +217,7 @@ def test_a_column_that_predicts_the_target_alone_is_a_possible_leak() -> None:
     frame = table().assign(price=lambda f: np.exp(f["rooms"] + 0.1 * f["length"].fillna(0.0)))
     y = 3.0 * frame["price"] + 1.0
     encoder = TableEncoder().fit(frame, y)
-    assert encoder.notes == ["possible leak: 'price' predicts the target almost alone"]
+    assert encoder.notes == ["'price': possible leak, since it predicts the target almost alone"]
     labels = np.where(y > y.median(), "dear", "cheap")
     kind = np.where(labels == "dear", "A", "B")
     assert "'kind'" in TableEncoder().fit(table().assign(kind=kind), labels).notes[0]
@@ -228,5 +228,5 @@ def test_columns_is_a_table_of_the_decisions() -> None:
     columns = TableEncoder().fit(table().assign(id=range(N))).columns_.set_index("column")
     assert columns.loc["city"].tolist() == ["text", "one-hot", 4, 34]
     assert columns.loc["sold", "encoding"] == "year, season (cyclic), weekday (cyclic)"
-    assert columns.loc["length"].tolist() == ["number", "as is", 0, 43]
+    assert columns.loc["length"].tolist() == ["number", "as is, 1 if missing", 0, 43]
     assert columns.loc["id", "encoding"].startswith("dropped: looks like an identifier")

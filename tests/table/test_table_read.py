@@ -304,7 +304,7 @@ def test_a_missing_file_a_directory_and_a_protected_file(tmp_path: Path) -> None
             "(delimiter: semicolon) has more fields in a row where its header",
         ),
         (b"a;b\n1;2;3\n4;5\n", "has more fields in a row where its header has 2"),
-        (b"a" * (2 << 20), "has a header line of more than 1048576 bytes"),
+        (b"a" * (2 << 20), "has a header line of more than 1048576 characters"),
     ],
 )
 def test_files_that_are_no_table(

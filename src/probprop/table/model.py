@@ -378,8 +378,8 @@ def fit_table_model(
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
     encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
-    if encoder.dropped:
-        warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+    if encoder.notes:
+        warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
     X = encoder.encode(given)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
