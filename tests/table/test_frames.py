@@ -120,6 +120,11 @@ def test_scikit_learn_handles_frames(model: PBPRegressorCV) -> None:
     [ours] = metrics.permutation_importance(model, FRAME, PRICE, n_repeats=1)
     assert ours.names[0] == "area"
     assert {*ours.names} == {*FRAME}
+    whole = fit_table_model(FRAME.assign(y=PRICE), "y", estimator=small())
+    for other in (whole, pipeline):
+        [shuffled] = metrics.permutation_importance(other, FRAME, PRICE, n_repeats=1)
+        assert shuffled.names == ours.names
+        assert_array_equal(shuffled.loss, ours.loss)
 
 
 def test_classes() -> None:

@@ -266,7 +266,9 @@ def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
         x = np.empty((0, len(at))) if rows is None else rows.X[:, at]
         ends = None if box is None else (float(box.low[at[0]]), float(box.high[at[0]]))
         column = _Column(model, name, rows, x, mean[at], scale[at], ends)
-        columns.append({"name": name, "kind": kind, "at": at[0], "size": len(at)} | describe[kind](column))
+        columns.append(
+            {"name": name, "kind": kind, "at": at[0], "size": len(at)} | describe[kind](column)
+        )
     return columns
 
 

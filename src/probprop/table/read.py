@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import IO, Any, NamedTuple, TextIO
 
 import numpy as np
@@ -152,13 +152,17 @@ def _frames(
         _check_format(file.label, file.start)
         if file.start.startswith(b"PAR1"):
             frames = _parquet_frames(file, chunk_rows, columns)
-            if kinds is None:
-                frames = (without_marks(frame, na) for frame in frames)
+        elif not file.start.startswith(_SHEETS) and _is_json(file := _as_text(file)):
+            file = replace(file, what="JSON")
+            frames = _json_frames(file, chunk_rows)
         else:
-            file = _as_text(file, columns)
+            file = _with_layout(file)
             frames = _text_frames(file, chunk_rows, kinds, na)
+        if kinds is None and file.layout is None:
+            frames = (without_marks(frame, na) for frame in frames)
         for frame in frames:
             if columns is not None:
+                check_present(file.source, columns, frame.columns)
                 frame = frame[list(columns)]
             if frame.shape[0] == 0:
                 continue
@@ -177,29 +181,24 @@ def iter_typed(
     return _frames(path, chunk_rows, None, None, na)
 
 
-def _as_text(file: Opened, columns: Sequence[str] | None) -> Opened:
-    """Return a file as text with a delimiter, and what was found out about it."""
-    what, encoding = "", "UTF-8"
+def _as_text(file: Opened) -> Opened:
+    """Return a file as text, whatever its encoding."""
+    encoding = _encoding_of(file)
+    codec = "utf-8-sig" if encoding == "UTF-8" else encoding
+    text = io.TextIOWrapper(file.content, codec, errors=_LATIN, newline="")
+    return replace(file, content=text, encoding=encoding)
+
+
+def _with_layout(file: Opened) -> Opened:
+    """Return text with a delimiter, or a spreadsheet as such, and what was found out about it."""
     if file.start.startswith(_SHEETS):
         text, sheet = _sheet_as_csv(file.label, file.content)
-        what = f"spreadsheet, sheet {sheet!r}"
-    else:
-        encoding = _encoding_of(file)
-        codec = "utf-8-sig" if encoding == "UTF-8" else encoding
-        text = io.TextIOWrapper(file.content, codec, errors=_LATIN, newline="")
-        if _is_json(text.read(START)):
-            what = "JSON"
-            text.seek(0)
-            text = _json_as_csv(file.label, text)
-        text.seek(0)
-    found = replace(file, content=text, encoding=encoding, what=what)
-    start = text.read(START)
-    text.seek(0)
-    layout = _find_layout(replace(found, layout=None).source, start)
-    found = replace(found, layout=layout)
-    check_names(found.source, layout.names)
-    check_present(found.source, columns or (), layout.names)
-    return found
+        file = replace(file, content=text, what=f"spreadsheet, sheet {sheet!r}")
+    layout = _find_layout(file.source, file.content.read(START))
+    file.content.seek(0)
+    file = replace(file, layout=layout)
+    check_names(file.source, layout.names)
+    return file
 
 
 def _check_format(label: str, start: bytes) -> None:
@@ -738,64 +737,30 @@ def _encoding_of(file: Opened) -> str:
     return encoding
 
 
-# ---- JSON lines and spreadsheets as comma-separated text, which is then read like any other
+# ---- JSON, and spreadsheets as comma-separated text, which is then read like any other
 
 
-_JSON_LOOK = 1000  # JSON lines whose names are the columns
-
-
-def _is_json(text: str) -> bool:
+def _is_json(file: Opened) -> bool:
     """Whether text begins as JSON objects do, one per line or in a list."""
-    return re.match(r"\s*(\[\s*\{|\{\s*[\"}])", text) is not None
+    start = file.content.read(START)
+    file.content.seek(0)
+    return re.match(r"\s*(\[\s*\{|\{\s*[\"}])", start) is not None
 
 
-def _json_as_csv(label: str, file: TextIO) -> TextIO:
-    """Return JSON objects as CSV; numbers are written as they were."""
-    objects = _objects(label, file)
-    first = list(islice(objects, _JSON_LOOK))
-    names = list(dict.fromkeys(name for line in first for name in line))
-    known = {*names}
-
-    def rows() -> Iterator[list[str]]:
-        for number, line in enumerate(chain(first, objects), 1):
-            if unknown := [name for name in line if name not in known]:
-                raise TableError(
-                    f"{label} has a field {unknown[0]!r} in record {number} that none of the first "
-                    f"{_JSON_LOOK:,} has: give it in the first one too, as null."
-                )
-            for name, value in line.items():
-                if isinstance(value, list | dict):
-                    raise TableError(
-                        f"{label} has a list or an object in the field {name!r} of record "
-                        f"{number}, but a cell holds one value: give its parts fields of their "
-                        "own, or leave it out."
-                    )
-            yield [_cell(line.get(name)) for name in names]
-
-    return _csv(chain([names], rows()))
-
-
-def _objects(label: str, file: TextIO) -> Iterator[dict[str, Any]]:
-    a_list = file.read(_BUFFER).lstrip().startswith("[")
-    file.seek(0)
-    for number, line in enumerate([file.read()] if a_list else file, 1):
-        if not line.strip():
-            continue
-        try:
-            # Numbers stay the text they are.
-            found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
-        except ValueError as error:
-            raise TableError(
-                f"{label} is not JSON lines (line {number}: {error}): write one object per line, "
-                f"or {FORMATS}."
-            ) from error
-        for one in found if isinstance(found, list) else [found]:
-            if not isinstance(one, dict):
-                raise TableError(
-                    f"{label} has a line {number} of JSON that is no object: write each row as "
-                    '{"column": value, ...}.'
-                )
-            yield one
+def _json_frames(file: Opened, chunk_rows: int | None) -> Iterator[pd.DataFrame]:
+    """Yield the objects of a list, or one per line."""
+    text = file.content.read()
+    try:
+        a_list = text.lstrip().startswith("[")
+        lines = [text] if a_list else [line for line in text.split("\n") if line.strip()]
+        objects = [json.loads(line) for line in lines]
+        frame = pd.DataFrame.from_records(objects[0] if a_list else objects)
+    except (ValueError, TypeError) as error:
+        raise TableError(
+            f"{file.label} is not JSON lines ({error}): write one object per line, or {FORMATS}."
+        ) from error
+    for start in range(0, len(frame), chunk_rows or len(frame)):
+        yield frame[start : start + (chunk_rows or len(frame))]
 
 
 def _sheet_as_csv(label: str, file: IO[bytes]) -> tuple[TextIO, str]:
