@@ -66,8 +66,13 @@ def test_the_library_does_not_change_a_bit(model: PBPRegressorCV) -> None:
 
 
 def test_the_command_fits_the_same_networks(model: PBPRegressorCV) -> None:
-    whole = fit_table_model(FRAME.assign(y=PRICE), "y", estimator=small())
-    assert_array_equal(whole.predict(FRAME), model.predict(FRAME))
+    frame = FRAME.assign(y=PRICE)
+    for of in (lambda f: f, pl.from_pandas, pa.Table.from_pandas):
+        whole = fit_table_model(of(frame), "y", estimator=small())
+        assert_array_equal(whole.predict(of(FRAME)), model.predict(FRAME))
+        assert whole.update(of(frame)).estimator.n_samples_seen_ == 2 * N
+    with pytest.raises(TypeError, match=r"Expected a table .* Got ndarray"):
+        whole.predict(FRAME.to_numpy())
 
 
 def test_a_model_knows_its_columns(model: PBPRegressorCV) -> None:

@@ -36,6 +36,7 @@ from probprop.table.names import (
     TableError,
     choose_features,
     listed,
+    pandas_of,
     select,
     target_names,
 )
@@ -183,7 +184,7 @@ class TableModel:
             texts = missing_texts(self.na, among_numbers=self.encoder.kinds[name] == "number")
             return texts, self.encoder[name].levels
 
-        return with_gaps(select(frame, self.features), gaps)
+        return with_gaps(select(pandas_of(frame), self.features), gaps)
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the features of a table as the estimator takes them, (n, len(encoded_names)).
@@ -203,6 +204,7 @@ class TableModel:
 
         y has shape (n,), or (n, K) for several targets. An unknown class is an error.
         """
+        frame = pandas_of(frame)
         select(frame, [*self.features, *self.targets])
         y = self.observed(frame)
         return self.encode(frame), y
@@ -242,6 +244,7 @@ class TableModel:
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays as it is."""
+        frame = pandas_of(frame)
         self.counting.check(frame, self.targets)
         frame = self.counting.rows(frame)
         X, y = self.split(frame)
@@ -288,7 +291,8 @@ def fit_table_model(
 
     Parameters
     ----------
-    frame : DataFrame of shape (n, n_columns)
+    frame : table of shape (n, n_columns)
+        Of pandas, polars, pyarrow or another library that narwhals reads.
     target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
         Several columns of numbers are predicted by one network, each with its own noise.
@@ -340,6 +344,7 @@ def fit_table_model(
     length number    as is       0        0
     >>> mean, std = model.predict(fruit, return_std=True)
     """
+    frame = pandas_of(frame)
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
     frame = counting.rows(frame)
