@@ -94,6 +94,9 @@ def facts_of(model: Any) -> list[list[str]]:
     plain = isinstance(model, BaseEstimator)
     estimator, target = (model, "the target") if plain else (model.estimator, model.target)
     facts = model_facts(estimator, [], target)
+    encoder = model.encoder if not plain else getattr(model, "encoder_", None)
+    if encoder is not None and encoder.notes:
+        facts.append(["Notes", "; ".join(encoder.notes)])
     return [fact for fact in facts if fact[0] not in ("Feature", "Features", "Version")]
 
 

@@ -207,8 +207,8 @@ def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Flo
     if reset:
         encoder = TableEncoder(categorical_features=estimator.categorical_features)
         estimator.encoder_ = encoder.fit(frame, y)
-        if encoder.dropped:
-            warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+        if encoder.notes:
+            warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
     rows: FloatArray = estimator.encoder_.encode(frame)
     return rows
 
