@@ -1,9 +1,9 @@
 """Processor time of a fit, announced before it starts.
 
 It is the time of an update, measured on this machine, times the number of updates. A
-cross-validation stops trials early; the time is an upper bound, with as many trials as the policy
-keeps, until the end. For classes the likelihood of a label is an
-integral over all of them: with 1,000 classes, an epoch takes fifty times as long as with three.
+cross-validation stops trials early; the time is an upper bound, for the maximum number of trials.
+For classes the likelihood of a label is an integral over all of them: with 1,000 classes, an epoch
+takes fifty times as long as with three.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from probprop.estimators.validation import check_layer_sizes
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
 
-WORTH_TELLING = 10.0  # seconds from which on a fit is announced
+WORTH_TELLING = 10.0  # minimum number of seconds of a fit that is announced
 _WITH_GRADIENT = 1.2  # times the integral alone, as measured
 _PROBED = 20  # integrals
 _ROWS = 2_000  # of the updates that are timed
@@ -101,7 +101,7 @@ def _of_cv(
 
 
 def _seconds_of_update(sizes: tuple[int, ...], evidence: float) -> float:
-    """Return the seconds in which a network learns one sample."""
+    """Return the seconds of one update of a network."""
     return _WITH_GRADIENT * evidence + _seconds_of_work() * policy.work_of_a_row(sizes)
 
 

@@ -1,4 +1,4 @@
-"""The likelihoods: what a target is to the outputs of the network. One loop trains them all.
+"""The likelihoods of targets, given the outputs of the network. One loop trains them all.
 
 The compiled kernel has a policy of the same name in ``cpp/likelihoods``, and
 `probprop.reference.likelihoods` has log Z of one point in NumPy.
@@ -35,7 +35,7 @@ from probprop.reference.likelihoods import (
 
 
 class Likelihood(PointLikelihood, Protocol):
-    """What training and predictions ask of a likelihood, beside log Z of one point."""
+    """What training and predictions need from a likelihood, in addition to log Z of one point."""
 
     @property
     def task(self) -> str:
@@ -43,7 +43,7 @@ class Likelihood(PointLikelihood, Protocol):
 
     @property
     def learns_tail(self) -> bool:
-        """Whether epochs learn how heavy the tails of the noise of each output are."""
+        """Whether epochs learn the tails of the noise of each output."""
 
     @property
     def standardises_target(self) -> bool:
@@ -123,10 +123,10 @@ class Gaussian:
     ) -> Mixture:
         """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units.
 
-        Where the variance of the noise is not certain, the mixture over what it may be.
+        If the variance of the noise is uncertain, the mixture over it.
         """
         location, scale = standardizer.y_mean, standardizer.y_scale
-        # The reference engine has moments of its dtype. They keep it, but for several targets.
+        # The reference engine has moments of its dtype, which is kept for one target.
         several = self.n_targets > 1 and not standardizer.leaves_targets
         dtype = scale.dtype if several else m.dtype
         in_dtype = scale.astype(dtype)
@@ -182,7 +182,7 @@ class Scale:
     weights_divide_noise = False
     standardises_target = False
     n_classes = 1
-    noise_prior = (2.0, 1.0)  # not used; as of a fixed noise
+    noise_prior = (2.0, 1.0)  # not used; as for fixed noise
     log_Z = staticmethod(SCALE.log_Z)
 
     def encode(self, y: Array) -> FloatArray:
@@ -218,7 +218,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class _OfLabels(ABC):
-    """What both likelihoods of a classification have in common."""
+    """The common part of both likelihoods of a classification."""
 
     classes: Array  # (n_classes,), sorted; or (n_labels,), the indices of the columns of labels
 
@@ -248,7 +248,7 @@ class _OfLabels(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Probit(_OfLabels):
-    """Two classes, or labels of which any number may be there: the sign of each noisy output."""
+    """Two classes, or multilabel targets: the sign of each noisy output."""
 
     multilabel: bool = False  # whether targets are a matrix of labels, one output per column
 
@@ -329,7 +329,7 @@ class Multinomial(_OfLabels):
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs.
 
-        The other classes' probabilities are not computed: their number is the factor saved.
+        The probabilities of the other classes are not computed, which saves time.
         """
         c = y.astype(np.int64)
         log_p = np.stack([engine.class_log_probability(m, v, c) for m, v in outputs])
@@ -343,8 +343,8 @@ LabelLikelihood = Probit | Multinomial
 def of_labels(labels: Array, classes: ArrayLike | None) -> LabelLikelihood:
     """Return the likelihood of the labels of the first call, (n,) or (n, n_labels).
 
-    `classes` are values among which all classes are. A matrix of labels needs none: its classes
-    are its columns.
+    `classes` contains all classes. It is not needed for a matrix of labels, whose classes are its
+    columns.
     """
     if labels.ndim == 2:
         return of_classes(np.arange(labels.shape[1]), multilabel=True)
@@ -368,7 +368,7 @@ def of_classes(classes: Array, *, multilabel: bool) -> LabelLikelihood:
 
 
 def check_same_classes(classes: ArrayLike | None, known: Array) -> None:
-    """Refuse classes, where they are given, that differ from the first call's."""
+    """Refuse classes that differ from the first call's."""
     if classes is not None and not np.array_equal(known, np.unique(classes)):
         raise ValueError(
             f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
