@@ -20,7 +20,7 @@ from probprop.reference import sampled as reference
 
 _PRODUCTS = 1 << 30  # of weights and rows in a block, some 100 ms; Ctrl-C is heard between blocks
 _LEAST_ROWS = 256
-_CACHED = 1 << 18  # weights: of more, which lie beyond the caches, BLAS makes better use
+_CACHED = 1 << 18  # weights: above, BLAS is faster, as the weights exceed the caches
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""How good predicted class probabilities are: accuracy, log-loss, Brier score, calibration, AUC.
+"""Metrics of class probabilities: accuracy, log-loss, Brier score, calibration error, AUC.
 
 All functions take `y`, array-like of shape (n,) with the index of the class of each sample, its
 column in the probabilities: ``np.searchsorted(model.classes_, labels)``. They take `proba`,
@@ -35,7 +35,7 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
     """Mean negative log-probability of the right class, in nats per sample; lower is better.
 
     It takes logarithms, so that small probabilities are not cut off at 0. `sample_weight`,
-    array-like of shape (n,), 0 or more, weights the mean; None stands for equal weights.
+    array-like of shape (n,), 0 or more, weights the mean; None means equal weights.
 
     >>> import numpy as np
     >>> round(log_loss([0, 1], np.log([[0.8, 0.2], [0.6, 0.4]])), 4)
@@ -47,7 +47,7 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
 
 
 def brier_score(y: ArrayLike, proba: ArrayLike) -> float:
-    """Mean squared distance of the probabilities from 1 for the right class and 0 for others.
+    """Mean squared distance of the probabilities from 1 for the right class and 0 for the rest.
 
     It lies between 0 and 2; lower is better. For two classes it is twice the mean squared error of
     one probability.
@@ -61,7 +61,7 @@ def brier_score(y: ArrayLike, proba: ArrayLike) -> float:
 
 
 def reliability_curve(y: ArrayLike, proba: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Share of right predictions against their predicted probability: the reliability diagram.
+    """Reliability diagram: accuracy against confidence, in bins.
 
     The confidence of a sample is the probability of its most probable class. Samples are binned by
     it, in ten bins of equal width from 0 to 1; empty bins are left out.
