@@ -168,7 +168,7 @@ class Candidate:
         """Description, without the power of the targets."""
         encoding = "features as they are"
         if self.n_bins is not None:
-            encoding = f"{self.n_bins} ramps beside each feature"
+            encoding = f"piecewise-linear encoding with {self.n_bins} bins"
         sizes = self.layers
         layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
         if len(sizes) > 1:
