@@ -11,12 +11,13 @@ import pytest
 from numpy.random import RandomState
 
 from block_rows import same
+from limits import Limits
 from probprop import PBPClassifier, PBPRegressor, fit
 from probprop.data.fitting import columnwise, rows_here, rows_numbered, source_of
 from probprop.data.scratch import LEAST
 from probprop.data.shards import Kept, numbers_out
 from probprop.data.tables import TableReader
-from probprop.table import TableModel, fit_table_model, read, read_table
+from probprop.table import TableModel, fit_table_model, read_table
 from probprop.table.names import TableError
 from probprop.table.read import memory_needed, paths_of, read_tables
 
@@ -48,8 +49,8 @@ def network(**options: Any) -> PBPRegressor:
 
 
 @pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 70)
+def small_chunks(limits: Limits) -> None:
+    limits.chunks_of(70)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])

@@ -47,7 +47,7 @@ class SavedMixin:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        A crash never leaves half a model. A RandomState instance comes back as None. For
+        The file is written atomically. A RandomState instance comes back as None. For
         cross-validated estimators the file has all but the attributes `oof_*_`, and a
         `cv` that is not an int must be a splitter of scikit-learn.
         """
@@ -198,7 +198,7 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
         y_std: ArrayLike | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
+        """Train a new model for `n_epochs` epochs.
 
         Ctrl-C leaves the estimator as it was after the last whole epoch, or before the call.
 
@@ -272,7 +272,7 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
         """Posterior mean of the variance of the weights' prior."""
         return self.posterior_.prior_variance
 
-    # ---- What scikit-learn asks
+    # ---- What scikit-learn needs
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a posterior: checks of data that failed leave other traces."""

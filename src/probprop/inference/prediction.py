@@ -32,7 +32,7 @@ _COPIED = 1 << 22  # entries at a time, where sparse rows have to be
 
 
 def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Samples, Array | None]:
-    """Return what the network sees: entries in the units of the features, and variances.
+    """Return the inputs of the network, in the units of the features, and their variances.
 
     The entries of X are not copied, but for missing ones: these have the mean and the
     variance of their feature in the training data. The variances, standardized and (n, D) in the
@@ -64,7 +64,7 @@ def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: 
 def member_moments(
     networks: Sequence[tuple[Posterior, Standardizer]], X: Samples, n_threads: int = 1
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of the outputs of networks that see the same rows, in one kernel call.
+    """Return the moments of the outputs of networks with the same inputs, in one kernel call.
 
     They are standardized, (S, n), or (S, n, K) for several outputs; see `native.predict_members`.
     """
@@ -145,7 +145,7 @@ def with_output_layer(
 
 
 def refuse_output_layer(posterior: Posterior, what: str) -> None:
-    """Say that a full output layer does not have something."""
+    """Raise an error: a full output layer does not support something."""
     if posterior.output_layer is not None:
         raise ValueError(
             f'{what} is not available for output_layer="full", whose features are moments of the '
@@ -233,10 +233,10 @@ def _propagated(
 def _integrated(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the moments over uncertain inputs, at points that stand for their Gaussians.
+    """Return the moments over uncertain inputs, by quasi-random points of their Gaussians.
 
-    Eq. (14) would not do: it takes the units of a layer for independent, but all of them see
-    the same input, and what it does to them adds up.
+    Eq. (14) is not accurate here: it assumes independent units, but all units of a layer share
+    the uncertain input.
     """
     everywhere = X.at(normal_nodes(X.shape[1]))
     means, variances = (
