@@ -114,11 +114,6 @@ def sample_network(
     posterior: Posterior, standardizer: Standardizer, random_state: RandomState
 ) -> SampledNetwork:
     """Draw every weight from its Gaussian, [PBP15] Eq. (8)."""
-    if posterior.output_layer is not None:
-        raise ValueError(
-            'sample_functions is not available for output_layer="full", whose features are moments '
-            'of the hidden units: fit with output_layer="mean_field".'
-        )
     weights = tuple(
         np.asarray(m + np.sqrt(v) * random_state.standard_normal(m.shape), np.float64)
         for m, v in zip(posterior.m_w, posterior.v_w, strict=True)

@@ -53,7 +53,7 @@ from probprop.inference.checkpoint import (
 from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
-from probprop.inference.prediction import output_moments
+from probprop.inference.prediction import output_moments, with_output_layer
 from probprop.inference.standardize import measure, with_usual_target_scale
 from probprop.inference.training import Fitted, Rows, Run
 
@@ -152,6 +152,8 @@ class Problem:
             self.judge.likelihood,
             hidden=candidate.layers,
             evidence_cap=candidate.evidence_cap,
+            prior=candidate.prior,
+            output_layer=candidate.output_layer,
             marginalize=self.marginalize,
             dtype=self.encodings.dtype,
         )
@@ -326,19 +328,27 @@ def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluat
     problem, n_bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.n_bins
     outputs, encoding = [], problem.encodings.of(n_bins)
     for run, fold in zip(trial.runs, folds, strict=True):
-        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, run.fitted)
-        outputs.append(FoldOutputs(run.fitted, *rows.moments(encoding, of)))
+        fitted = _with_output_layer(run, problem, n_bins, fold)
+        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, fitted)
+        outputs.append(FoldOutputs(fitted, *rows.moments(encoding, of)))
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
         oof = problem.judge.out_of_fold(outputs, y, weights, held_out)
         log_p = oof.log_p(oof.factor)
-    fitted, own = (
-        tuple(run.fitted for run in trial.runs),
-        held_out.fold == np.arange(len(folds))[:, None],
-    )
+    fitted = tuple(output.fitted for output in outputs)
+    own = held_out.fold == np.arange(len(folds))[:, np.newaxis]
     splits = tuple(weighted_mean(log_p[k], None if weights is None else weights[k]) for k in own)
     return Evaluation(fitted[0].epoch.n_iter, oof, fitted, trial.history, log_p, splits)
+
+
+def _with_output_layer(run: Run, problem: Problem, n_bins: int | None, fold: Fold) -> Fitted:
+    """Return the network of a fold, with the exact output layer if its plan has one."""
+    if run.plan.output_layer == "mean_field":
+        return run.fitted
+    rows, q, scales = side_by_side(fold.train), run.fitted.posterior, run.fitted.standardizer
+    given = problem.encodings.inputs(n_bins)[rows], problem.y[rows], problem.weights_of(rows)
+    return replace(run.fitted, posterior=with_output_layer(run.plan, q, scales, *given))
 
 
 # ---- Successive halving
@@ -406,6 +416,27 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
 def is_clear(gain: FloatArray, weights: FloatArray | None) -> bool:
     """Return whether the mean gain of rows is above two of its standard errors."""
     return weighted_mean(gain, weights) > policy.CLEAR * standard_error(gain, weights)
+
+
+# ---- Exact output layers
+
+
+def _takes_exact_layer(trial: Running) -> bool:
+    """Return whether the trial is fit for it: the matrix of the features has to be small."""
+    if trial.best is None or not trial.trial.candidate.layers:
+        return False
+    n_inputs, *_, n_hidden, _ = trial.best.fitted[0].posterior.layer_sizes
+    return n_inputs + n_hidden <= policy.MOST_FEATURES
+
+
+def _with_exact_layer(trial: Running, problem: Problem) -> Running:
+    """Return the networks of the best rung of a trial as a trial with exact output layers."""
+    candidate, best = replace(trial.trial.candidate, output_layer="full"), trial.best
+    assert best is not None
+    plan, pairs = problem.seen_by(candidate).plan(candidate), zip(trial.runs, best.fitted)
+    runs = tuple(run._replace(plan=plan, fitted=fitted) for run, fitted in pairs)
+    found = Running(Trial(candidate), runs, best.history)
+    return evaluated(found, problem).stopped("an exact output layer")
 
 
 # ---- Stacking
@@ -495,6 +526,7 @@ class Search:
     rungs: Sequence[int]  # epochs after which trials are compared, ascending
     n_stacked: int
     seed: int  # of the calibration
+    exact: bool = False  # whether exact output layers are tried
     powers: bool = False  # whether powers of the targets, which are then all above 0, are tried
     n_threads: int = 1  # the result does not depend on it
     report: Report = lambda share: None  # is called with the share done
@@ -518,12 +550,27 @@ class Search:
         except KeyboardInterrupt:
             trials, interrupted = [trial.stopped("interrupted") for trial in trials], True
         trials = [trial.stopped("trained to the end") for trial in trials]
+        if self.exact and not interrupted:
+            trials += self._with_exact_layers(trials)
         found = [(i, trial.best) for i, trial in enumerate(trials) if trial.best is not None]
         records = [trial.trial for trial in trials]
         best = stacked(
             records, found, problem.search_folds, self.n_stacked, interrupted=interrupted
         )
         return best if interrupted else self.finished(best)
+
+    def _with_exact_layers(self, trials: Sequence[Running]) -> list[Running]:
+        """Return trials whose trained networks have an exact output layer.
+
+        If it does not help the leader, which noise decides, the others are not tried.
+        """
+        first, *others = sorted(filter(_takes_exact_layer, trials), key=lambda t: -t.score) or [None]
+        if first is None:
+            return []
+        found = [_with_exact_layer(first, self.problem)]
+        if found[0].score > first.score:
+            found += [_with_exact_layer(trial, self.problem) for trial in others]
+        return [trial for trial in found if trial.best is not None]
 
     def finished(self, found: Stack) -> Stack:
         """Train the stacked trials on the remaining folds; on Ctrl-C leave them as they were."""
