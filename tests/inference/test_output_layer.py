@@ -213,7 +213,9 @@ def test_sampled_functions_have_the_moments_of_the_posterior() -> None:
     drawn = model.sample_functions(3_000, random_state=0)
     values = np.stack([f(X[:5]) for f in drawn])
     expected = model.predict_distribution(X[:5])
-    assert_allclose(values.mean(axis=0), expected.mean, atol=5.0 * expected.epistemic_std.max() / 54)
+    assert_allclose(
+        values.mean(axis=0), expected.mean, atol=5.0 * expected.epistemic_std.max() / 54
+    )
     assert_allclose(values.std(axis=0), expected.epistemic_std, rtol=0.08)
     value, gradient = drawn[0].gradient(X[:5])
     assert_allclose(value, values[0])

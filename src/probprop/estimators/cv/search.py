@@ -328,17 +328,19 @@ def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluat
     problem, n_bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.n_bins
     outputs, encoding = [], problem.encodings.of(n_bins)
     for run, fold in zip(trial.runs, folds, strict=True):
-        fitted = _with_output_layer(run, problem, n_bins, fold)
-        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, fitted)
-        outputs.append(FoldOutputs(fitted, *rows.moments(encoding, of)))
+        own = _with_output_layer(run, problem, n_bins, fold)
+        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, own)
+        outputs.append(FoldOutputs(own, *rows.moments(encoding, of)))
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
         oof = problem.judge.out_of_fold(outputs, y, weights, held_out)
         log_p = oof.log_p(oof.factor)
     fitted = tuple(output.fitted for output in outputs)
-    own = held_out.fold == np.arange(len(folds))[:, np.newaxis]
-    splits = tuple(weighted_mean(log_p[k], None if weights is None else weights[k]) for k in own)
+    of_fold = held_out.fold == np.arange(len(folds))[:, np.newaxis]
+    splits = tuple(
+        weighted_mean(log_p[k], None if weights is None else weights[k]) for k in of_fold
+    )
     return Evaluation(fitted[0].epoch.n_iter, oof, fitted, trial.history, log_p, splits)
 
 
@@ -433,7 +435,8 @@ def _with_exact_layer(trial: Running, problem: Problem) -> Running:
     """Return the networks of the best rung of a trial as a trial with exact output layers."""
     candidate, best = replace(trial.trial.candidate, output_layer="full"), trial.best
     assert best is not None
-    plan, pairs = problem.seen_by(candidate).plan(candidate), zip(trial.runs, best.fitted)
+    plan = problem.seen_by(candidate).plan(candidate)
+    pairs = zip(trial.runs, best.fitted, strict=True)
     runs = tuple(run._replace(plan=plan, fitted=fitted) for run, fitted in pairs)
     found = Running(Trial(candidate), runs, best.history)
     return evaluated(found, problem).stopped("an exact output layer")
@@ -562,15 +565,16 @@ class Search:
     def _with_exact_layers(self, trials: Sequence[Running]) -> list[Running]:
         """Return trials whose trained networks have an exact output layer.
 
-        If it does not help the leader, which noise decides, the others are not tried.
+        None, unless it clearly helps the best of them: where there is noise it does not.
         """
-        first, *others = sorted(filter(_takes_exact_layer, trials), key=lambda t: -t.score) or [None]
-        if first is None:
+        ranked = sorted(filter(_takes_exact_layer, trials), key=lambda trial: -trial.score)
+        if not ranked or (first := _with_exact_layer(ranked[0], self.problem)).best is None:
             return []
-        found = [_with_exact_layer(first, self.problem)]
-        if found[0].score > first.score:
-            found += [_with_exact_layer(trial, self.problem) for trial in others]
-        return [trial for trial in found if trial.best is not None]
+        assert ranked[0].best is not None
+        if not is_clear(first.best.log_p - ranked[0].best.log_p, first.best.oof.weights):
+            return []
+        others = [_with_exact_layer(trial, self.problem) for trial in ranked[1:]]
+        return [first, *(trial for trial in others if trial.best is not None)]
 
     def finished(self, found: Stack) -> Stack:
         """Train the stacked trials on the remaining folds; on Ctrl-C leave them as they were."""
