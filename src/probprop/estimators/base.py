@@ -34,7 +34,12 @@ from probprop.inference.checkpoint import (
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.prediction import predictive, with_noise, with_output_layer
+from probprop.inference.prediction import (
+    output_layer_after,
+    predictive,
+    with_noise,
+    with_output_layer,
+)
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run, check_learned, warn_of_counts
 
@@ -386,17 +391,24 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     """Make one pass over these rows, in the order given, from where the model is."""
     first = not hasattr(model, "posterior_")
     plan = plan_of(model, data.likelihood)
-    if plan.output_layer == "full":
+    if plan.output_layer == "full" and first:
         raise ValueError(
-            'partial_fit is not available for output_layer="full": the features of past samples '
-            "would change with the network. Use fit with all samples, or "
-            'output_layer="mean_field".'
+            'partial_fit of output_layer="full" needs a model that was fitted: its features must '
+            'not change. Use fit first, or output_layer="mean_field".'
         )
     if first:
         random_state = check_random_state(model.random_state)
         before = training.start(plan, data.X, data.y, random_state, near_draw=True)
     else:
         before = state_of(model)
+    if plan.output_layer == "full":  # exact, given the features, which stay
+        given = (data.X, data.y, data.weights)
+        q = output_layer_after(plan, before.posterior, before.standardizer, *given)
+        n_iter, n = before.epoch.n_iter + 1, len(data.y)
+        model.history_.append(before.epoch._replace(n_iter=n_iter, n_points=n))
+        after = replace(before, posterior=q, n_samples_seen=before.n_samples_seen + n)
+        publish(model, after, model.history_, data.mean_weight)
+        return
     begun = training.begin(plan, before, data.X, data.y, weights=data.weights, y_std=data.y_std)
     (run,) = training.train(begun, [1])
     history = [] if first else model.history_

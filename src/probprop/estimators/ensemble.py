@@ -36,7 +36,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.checkpoint import check_seed
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Epoch
-from probprop.inference.prediction import predictive, with_noise
+from probprop.inference.prediction import SampledOutputLayer, predictive, with_noise
 from probprop.inference.training import map_in_threads, warn_of_counts
 
 Member = PBPRegressor | PBPClassifier
@@ -248,7 +248,7 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     @available_if(is_regressor)  # type: ignore[untyped-decorator]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
-    ) -> list[SampledNetwork]:
+    ) -> list[SampledNetwork | SampledOutputLayer]:
         """Draw `n` networks, each from the posterior of a randomly chosen member."""
         check_is_fitted(self)
         validation.check_int("n", n, 1)

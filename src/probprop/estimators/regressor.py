@@ -13,12 +13,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
+from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.base import PBPEstimator, PredictMixin, plan_of
 from probprop.estimators.validation import Given, check_int, read_inputs
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import refuse_output_layer, sensitivity_at
+from probprop.inference.prediction import (
+    SampledOutputLayer,
+    sample_function,
+    sensitivity_at,
+)
 from probprop.inference.training import warn_of_counts
 from probprop.reference.prior import relevance
 
@@ -250,7 +254,11 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
         predicted: Mixture = self._predictive(X, X_std, sample_weight)
         if not student_t:
             return predicted
-        refuse_output_layer(self.posterior_, "student_t=True")
+        if self.posterior_.output_layer is not None:
+            raise ValueError(
+                'student_t=True is not available for output_layer="full", whose noise variance is '
+                "one number."
+            )
         if predicted.tail is not None:
             raise ValueError(
                 'student_t=True is for constant, Gaussian noise, but this model has noise="input" '
@@ -281,17 +289,18 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
-    ) -> list[SampledNetwork]:
+    ) -> list[SampledNetwork | SampledOutputLayer]:
         """Draw `n` networks from the posterior, as Thompson sampling needs them.
 
         Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
         """
         check_is_fitted(self)
         self._check_one_target("sample_functions")
-        refuse_output_layer(self.posterior_, "sample_functions")
         check_int("n", n, 1)
         rng = check_random_state(random_state)
-        return [sample_network(self.posterior_, self.standardizer_, rng) for _ in range(n)]
+        plan = plan_of(self, self.likelihood_)
+        each = (plan, self.posterior_, self.standardizer_, rng)
+        return [sample_function(*each) for _ in range(n)]
 
     # ---- Fitted attributes that follow from others
 

@@ -512,9 +512,10 @@ def search_of(
     line, bins = policy_of(model, len(problem.y)), problem.encodings.bins_that_fit
     n_classes = problem.judge.likelihood.n_classes
     candidates = policy.read_candidates(model.candidates, model.budget, line, bins, n_classes)
-    powers = isinstance(model.candidates, str) and positive and not is_classifier(model)
+    exact = isinstance(model.candidates, str) and not is_classifier(model)
     n_threads = effective_n_jobs(model.n_jobs)
-    search = Search(problem, rungs, line.n_stacked, seed, powers, n_threads, report)
+    options = (exact, exact and positive, n_threads, report)
+    search = Search(problem, rungs, line.n_stacked, seed, *options)
     return search, candidates
 
 
@@ -540,6 +541,8 @@ def publish_stack(
                 dtype=model.dtype,
                 random_state=fold.seed,
             )
+            if not is_classifier(model):
+                member.set_params(prior=candidate.prior, output_layer=candidate.output_layer)
             member.n_features_in_ = len(fitted.standardizer.x_mean)
             member.likelihood_ = likelihood
             publish(member, fitted, history, mean_weight)
