@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import probprop
 from awkward_tables import flats, write_awkward
 from cli_tables import call
-from probprop.table import TableError, fit_table_model, iter_table, read, read_table
+from limits import Limits
+from probprop.table import TableError, fit_table_model, iter_table, read_table
 
 Captured = pytest.CaptureFixture[str]
 
@@ -154,9 +155,7 @@ def test_names_with_commas_and_long_names(capfd: Captured) -> None:
     assert probprop.load("m.pbp").features == ["area", "x" * 200_000]
 
 
-def test_predict_leaves_cells_as_they_were(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_leaves_cells_as_they_were(capfd: Captured, limits: Limits) -> None:
     lines = [
         "id,town,area,lift,sold,version",
         '007,"Rom, ""south""",3.10,True,2023-01-05,1e3',
@@ -166,7 +165,7 @@ def test_predict_leaves_cells_as_they_were(
     Path("new.csv").write_text("\n".join(lines) + "\n")
     flats().to_csv("t.csv", index=False)
     assert call(f"fit t.csv {FIT} -o m.pbp -q") == 0
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 2)
+    limits.chunks_of(2)
     assert call("predict m.pbp new.csv -o out.csv -q") == 0
     written = Path("out.csv").read_text().splitlines()
     assert all(new.startswith(f"{old},") for new, old in zip(written, lines, strict=True))

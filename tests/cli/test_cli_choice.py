@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from rich.console import Console
 
 from cli_tables import call, homes
+from limits import Limits
 from probprop import (
     Candidate,
     PBPClassifier,
@@ -25,7 +26,6 @@ from probprop import (
 )
 from probprop.cli import application
 from probprop.cli.console import Terminal
-from probprop.estimators import cost
 from probprop.estimators.cv import policy
 from probprop.estimators.progress import Share
 from probprop.table import TableModel, fit_table_model
@@ -298,10 +298,8 @@ def test_ctrl_c_goes_on_with_the_best_so_far(
 
 
 @pytest.mark.parametrize("options", ["", "--fast"])
-def test_how_long_is_said_before_the_fit(
-    options: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured
-) -> None:
-    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+def test_how_long_is_said_before_the_fit(options: str, limits: Limits, capfd: Captured) -> None:
+    limits.costs_told_from(0.0)
     assert call(f"{FIT} {options} --test-fraction 0") == 0
     first = capfd.readouterr().err.splitlines()[0]
     assert re.match(r"60 samples: the fit takes (about|up to) .* of processor time$", first)

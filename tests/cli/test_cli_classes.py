@@ -16,9 +16,9 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 
 import probprop
 from cli_tables import call
+from limits import Limits
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.training import hold_out
-from probprop.estimators import cost
 from probprop.metrics import classes as class_metrics
 from probprop.metrics.classes import class_baseline
 from probprop.metrics.verdict import class_verdict
@@ -101,10 +101,8 @@ def test_what_is_fitted_and_said(
     assert loaded.estimator.evidence_cap == (10.0 if kind is PBPClassifier else None)
 
 
-def test_the_time_of_many_classes_is_said_first(
-    monkeypatch: pytest.MonkeyPatch, capfd: Captured
-) -> None:
-    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+def test_the_time_of_many_classes_is_said_first(limits: Limits, capfd: Captured) -> None:
+    limits.costs_told_from(0.0)
     rows = pd.concat([flowers()] * 4)
     rows.assign(many=[f"class {i % 40}" for i in range(600)]).to_csv("many.csv", index=False)
     assert (

@@ -18,10 +18,10 @@ import pandas as pd
 import pytest
 
 from cli_tables import call, write_homes
+from limits import Limits
 from probprop import PBPRegressor
 from probprop.cli import judging
 from probprop.cli.application import run
-from probprop.table import read
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -274,12 +274,12 @@ def test_a_name_the_predictions_need_is_taken(folder: Path, capfd: Captured) -> 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_prediction_that_fails_midway_leaves_the_old_file(
-    folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch, suffix: str
+    folder: Path, capfd: Captured, limits: Limits, suffix: str
 ) -> None:
     frame = pd.read_csv("new.csv", dtype=str)
     frame.loc[40, "area"] = "large"
     frame.to_csv("late.csv", index=False)
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
+    limits.chunks_of(7)
     output = folder / f"out.{suffix}"
     fails(capfd, 1, f"predict homes.pbp late.csv -q -o {output.name}", "row 41")
     assert not output.exists()

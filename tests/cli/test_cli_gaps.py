@@ -14,9 +14,10 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 
 import probprop
 from cli_tables import call, homes
+from limits import Limits
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
 from probprop.cli.training import hold_out
-from probprop.table import TableError, fit_table_model, read, read_table
+from probprop.table import TableError, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
 CITIES = ("Lima, north", "Oslo", "Rome")
@@ -106,12 +107,12 @@ def test_fit_says_how_many_rows_have_gaps(capfd: Captured) -> None:
     assert f"{n} of 60 rows have missing values, which are marginalized" in capfd.readouterr().err
 
 
-def test_predict_in_chunks_takes_gaps_and_na(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_in_chunks_takes_gaps_and_na(limits: Limits) -> None:
     frame = gaps()[60:].reset_index(drop=True)
     frame.loc[3:5, "area"] = np.nan  # a whole chunk
     frame.astype({"area": object}).fillna({"area": "NA"}).to_csv("na.csv", index=False)
     assert (pd.read_csv("na.csv", keep_default_na=False)["area"] == "NA").sum() >= 3
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 3)
+    limits.chunks_of(3)
     assert call("predict g.pbp na.csv -o out.pq -q") == 0
     written = pd.read_parquet("out.pq")
     expected = probprop.load("g.pbp").estimator.predict_distribution(by_hand(frame))

@@ -20,13 +20,14 @@ from matplotlib import pyplot
 
 import probprop
 from cli_tables import call
+from limits import Limits
 from model_files import header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
 from probprop.cli.application import run
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
 from probprop.report import table_model_sections
-from probprop.table import TableError, TableModel, fit_table_model, read, read_table
+from probprop.table import TableError, TableModel, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
@@ -155,8 +156,8 @@ def test_ensembles_and_evidence_cap(options: str, capfd: Captured) -> None:
 # ---- predict, evaluate, update, info
 
 
-def test_predict_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
+def test_predict_in_chunks(limits: Limits) -> None:
+    limits.chunks_of(7)
     assert call("predict two.pbp new.csv --coverage 0.8 -o out.pq -q") == 0
     written, frame = pd.read_parquet("out.pq"), loads()[50:]
     assert list(written) == [*frame, *(f"{k}_{name}" for k in (COMMA, "cost") for name in ADDED)]

@@ -575,7 +575,7 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         table_model,
         train,
     )
-    from probprop.data.shards import Kept
+    from probprop.data.shards import Kept, numbers_out
     from probprop.facts import OUT_OF_FOLD
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
@@ -604,14 +604,14 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         with progress_of(terminal, estimator, text) as callback:
             fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
-        if test.share or not selects(estimator):
-            return Fitted(model, None, lambda: rows.held_out, held_out=True)
+        held_out: Any = True if test.share or not selects(estimator) else OUT_OF_FOLD
+        numbers = numbers_out(rows.known) if held_out is True else fitted.oof_rows_
 
-        def out_of_fold() -> DataFrame:
-            with terminal.working("reading the out-of-fold rows"):
-                return rows_numbered(source, rows, fitted.oof_rows_)
+        def judged() -> DataFrame | None:
+            with terminal.working("reading the rows that judge"):
+                return rows_numbered(source, rows, numbers) if len(numbers) else None
 
-        return Fitted(model, None, out_of_fold, held_out=OUT_OF_FOLD)
+        return Fitted(model, None, judged, held_out=held_out)
 
 
 def _in_words(rows: Any) -> str:
