@@ -283,12 +283,12 @@ def in_command(feature: str, at: Command) -> None:
         case "an ensemble":
             assert "2 networks" in at.run(f"{FAST} --n-members 2")
         case "cross-validation":
-            assert "chosen: " in at.run(CHOSEN)
-            assert "chosen: " in at.run(CHOSEN.replace(" y", " label"))
+            assert "selected: " in at.run(CHOSEN)
+            assert "selected: " in at.run(CHOSEN.replace(" y", " label"))
         case "sample weights":
             at.run(f"{FAST} --weight w")
         case "sample weights, cross-validation":
-            assert "chosen: " in at.run(f"{CHOSEN} --weight w")
+            assert "selected: " in at.run(f"{CHOSEN} --weight w")
         case "known errors of the target":
             at.run(f"{FAST} --error e")
         case "several targets":
@@ -302,7 +302,7 @@ def in_command(feature: str, at: Command) -> None:
         case "missing values":
             at.run(f"{FAST} --features a,gap")
         case "missing values, cross-validation":
-            assert "chosen: " in at.run(f"{CHOSEN} --features a,gap")
+            assert "selected: " in at.run(f"{CHOSEN} --features a,gap")
         case "categories, dates, true and false":
             at.run(f"{FAST} --features a,kind,ripe,when")
         case "texts that mean a missing value":
@@ -319,7 +319,7 @@ def in_command(feature: str, at: Command) -> None:
             assert Path("page.html").exists()
         case "scores and report, cross-validation":
             said = at.run(f"{CHOSEN} --report page.html --static")
-            assert "judged on 120 out-of-fold rows: each is predicted by networks that" in said
+            assert "evaluated on 120 out-of-fold rows: each is predicted by networks that" in said
             assert "not trained on it" in Path("page.html").read_text()
         case "groups, folds in time":
             if at.on_disk or "--dask" in at.options:

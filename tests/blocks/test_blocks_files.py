@@ -13,9 +13,9 @@ from numpy.random import RandomState
 from block_rows import same
 from limits import Limits
 from probprop import PBPClassifier, PBPRegressor, fit
-from probprop.data.fitting import columnwise, rows_here, source_of
+from probprop.data.fitting import columnwise, rows_here, rows_numbered, source_of
 from probprop.data.scratch import LEAST
-from probprop.data.shards import Kept
+from probprop.data.shards import Kept, numbers_out
 from probprop.data.tables import TableReader
 from probprop.table import TableModel, fit_table_model, read_table
 from probprop.table.names import TableError
@@ -124,7 +124,7 @@ def test_rows_held_out_are_drawn_from_all_files(tmp_path: Path) -> None:
     write(frame, tmp_path / "rows.csv")
     source = source_of(network(), tmp_path / "rows.csv", columnwise("y"))
     with rows_here(source, network(), LEAST, Kept(0.2, 100)) as rows:
-        held_out = rows.held_out
+        held_out = rows_numbered(source, rows, numbers_out(rows.known))
         assert len(held_out) == 100
         both = np.concatenate([rows.loaded.X[:, 0], held_out["x"]])  # type: ignore[union-attr]
         assert np.array_equal(np.sort(both), frame["x"])

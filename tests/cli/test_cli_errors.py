@@ -80,7 +80,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ("fit --fast homes.csv --target price -o m.pbp --nope", ["No such option: --nope"]),
         (
             "fit --fast homes.csv --target price -o m.pbp --n-epochs 0",
-            ["--n-epochs", "0 is not at least 1"],
+            ["--n-epochs", "greater than or equal to 1"],
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --n-epochs ten",
@@ -88,7 +88,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --random-state -1",
-            ["--random-state", "-1 is not from 0"],
+            ["--random-state", "greater than or equal to 0"],
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --hidden-layer-sizes 50,x",
@@ -101,7 +101,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ("fit --fast homes.csv --target price -o m.pbp --dtype int", ["--dtype", "'float32'"]),
         (
             "fit --fast homes.csv --target price -o m.pbp --test-fraction 1",
-            ["--test-fraction", "below 1"],
+            ["--test-fraction", "less than or equal to 0.99"],
         ),
         ("fit --fast homes.csv --target price -o -", ["-o", "path of a file"]),
         ("predict homes.pbp new.csv --coverage 95", ["--coverage", "95", "between 0 and 1"]),

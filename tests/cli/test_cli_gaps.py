@@ -104,7 +104,7 @@ def test_an_empty_row_is_a_row_of_which_nothing_is_known() -> None:
 def test_fit_says_how_many_rows_have_gaps(capfd: Captured) -> None:
     assert call(FIT) == 0
     n = int(gaps()[:60].isna().any(axis=1).sum())
-    assert f"{n} of 60 rows have empty cells, which are marginalized" in capfd.readouterr().err
+    assert f"{n} of 60 rows have missing values, which are marginalized" in capfd.readouterr().err
 
 
 def test_predict_in_chunks_takes_gaps_and_na(limits: Limits) -> None:
@@ -213,13 +213,13 @@ def test_rows_without_a_target_are_left_out_and_counted(capfd: Captured) -> None
     for name in ("priceless", "rest"):
         fit = FIT.replace("gaps.csv", f"{name}.csv").replace("-o m.pbp", f"-o {name}.pbp")
         assert call(fit) == 0
-        left_out = "note: 2 rows without 'price' left out\n" in capfd.readouterr().err
+        left_out = "note: dropped 2 rows without 'price'\n" in capfd.readouterr().err
         assert left_out == (name == "priceless")
     one, other = (probprop.load(f"{name}.pbp").predict(frame) for name in ("priceless", "rest"))
     assert_array_equal(one, other)
     for command in ("evaluate", "update"):
         assert call(f"{command} g.pbp priceless.csv") == 0
-        assert "2 rows without 'price' left out" in capfd.readouterr().err
+        assert "dropped 2 rows without 'price'" in capfd.readouterr().err
     frame.assign(price="NA").to_csv("none.csv", index=False)
     for line in (FIT.replace("gaps.csv", "none.csv"), "evaluate g.pbp none.csv"):
         fails(capfd, 1, line, "none.csv", "has no row with a value of 'price'")

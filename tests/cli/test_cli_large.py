@@ -77,7 +77,7 @@ def test_rows_that_name_themselves_and_classes(capfd: Captured) -> None:
     assert call("fit homes.csv --target price --n-epochs 3 --n-members 2 -o classes.pbp") == 0
     err = capfd.readouterr().err
     assert "dropped 'id': looks like an identifier" in err
-    assert "5 rows without 'price' left out" in err
+    assert "dropped 5 rows without 'price'" in err
     assert "2 classes, 2 networks" in err
 
 
@@ -108,9 +108,9 @@ def test_settings_are_chosen_with_weights_and_reported(
     [explained] = re.findall(r"^R² +(\S+)", out, re.M)
     assert float(explained) > 0.5  # rows and their predictions belong together
     assert "on disk" in err
-    assert "chosen: " in err
+    assert "selected: " in err
     assert err.index("wrote large.pbp") < err.index("out-of-fold rows:") < err.index("wrote page")
-    assert "fitted on 375 rows and judged on 375 out-of-fold rows" in err
+    assert "fitted on 375 rows and evaluated on 375 out-of-fold rows" in err
     model = probprop.load("large.pbp")
     assert isinstance(model.estimator, probprop.PBPRegressorCV)
     assert model.counting.weight == "n"
@@ -254,14 +254,17 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
     assert "Of the observed values in 100 rows" in Path("page.html").read_text()
 
 
-def test_a_sample_is_drawn_evenly() -> None:
-    sample = judging.Sample(200)
+def test_a_sample_is_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "MOST_SAMPLED", 200)
     frames = [pd.DataFrame({"i": np.arange(k, k + 50)}) for k in range(0, 10_000, 50)]
+    sample: list[pd.DataFrame] = []
     n_rows: list[int] = []
-    assert len(list(sample.watching(frames, n_rows.append))) == 200
-    assert sum(n_rows) == 10_000
-    rows = sample.rows()["i"].to_numpy()
-    assert len(rows) == len({*rows}) == 200
+    kept = list(judging.counted(judging.sampled(frames, sample), n_rows.append))
+    assert sum(map(len, kept)) == sum(n_rows) == 10_000
+    [found] = sample
+    rows = found["i"].to_numpy()
+    assert len(rows) == 200
+    assert (np.diff(rows) > 0).all()
     assert abs(rows.mean() - 5000.0) < 4.0 * 2887.0 / np.sqrt(200.0)
 
 

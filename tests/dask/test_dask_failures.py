@@ -18,7 +18,8 @@ from distributed import Client
 from dask_clusters import in_files, processes, table
 from limits import Limits
 from probprop import PBPRegressor
-from probprop.data import fit, shards
+from probprop.data import fit
+from probprop.inference import training
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import Epoch, flat
 
@@ -149,7 +150,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(
     limits.seconds_between_checkpoints(0.0)
 
     pattern, path = in_files(table(8000), tmp_path, 3), tmp_path / "c"
-    rounds, made = shards.rounds, []
+    rounds, made = training.rounds, []
 
     def broken_off(*args):
         for state, epoch in rounds(*args):
@@ -160,7 +161,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(
 
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as one:
         whole = fit(network(3), pattern, target="y", client=one, n_shards=3)
-        monkeypatch.setattr(shards, "rounds", broken_off)
+        monkeypatch.setattr(training, "rounds", broken_off)
         with pytest.raises(Stop):
             fit(network(3), pattern, target="y", client=one, n_shards=3, checkpoint=path)
         made.clear()

@@ -102,8 +102,8 @@ def test_short_epochs_are_not_held_up_by_the_disk(
 ) -> None:
     limits.seconds_between_checkpoints(1e9)
     written = []
-    write = module.write_file
-    monkeypatch.setattr(module, "write_file", lambda *args: (written.append(1), write(*args)))
+    write = module.io.write_file
+    monkeypatch.setattr(module.io, "write_file", lambda *args: (written.append(1), write(*args)))
     X, y = rows(100)
     model = PBPRegressor((4,), n_epochs=20, random_state=0).fit(X, y, checkpoint=tmp_path / "c")
     assert len(written) == 2  # the first epoch and the last

@@ -84,8 +84,9 @@ class TableModel:
         empty for classes, and if it is not known. `update` leaves it as it is.
     scores : dict, default=None
         How good the model was when it was fitted, or None if that is not known: ``measured_on``,
-        "out-of-fold" or "held-out", ``n_samples`` of them, and ``targets``, which has for each
-        target a dict of scores, None where a score is not defined. `update` leaves it as it is.
+        "out-of-fold" or "held-out", ``n_samples`` of them, ``positive_class`` of two classes, and
+        ``targets``, which has for each target a dict of scores, None where a score is not defined.
+        `update` leaves it as it is.
     """
 
     estimator: Estimator
@@ -252,7 +253,8 @@ class TableModel:
             return predicted
         if self.classes is not None:
             raise ValueError("return_std=True is for targets of numbers: give False for classes.")
-        return cast(PBPRegressor, self.estimator).predict(self.encode(frame), return_std=True)
+        mean, std = cast(PBPRegressor, self.estimator).predict(self.encode(frame), return_std=True)
+        return mean, std
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays as it is."""
@@ -292,6 +294,7 @@ def fit_table_model(
     time: str | None = None,
     na: Sequence[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    encoder: TableEncoder | None = None,
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
@@ -336,6 +339,8 @@ def fit_table_model(
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
         A file for the state of the training, as for `PBPRegressor.fit`.
+    encoder : TableEncoder, default=None
+        Fitted on the features of this table, in place of `features` and `drop`.
 
     Examples
     --------
@@ -356,8 +361,11 @@ def fit_table_model(
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
     frame = counting.rows(frame)
-    without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
-    chosen = choose_features(frame, targets, features, without)
+    if encoder is None:
+        without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
+        chosen = choose_features(frame, targets, features, without)
+    else:
+        chosen = [each.name for each in encoder.encoders_]
     given = select(frame, [*chosen, *targets])
     if estimator is None:
         check_no_missing(given[targets])
@@ -377,9 +385,10 @@ def fit_table_model(
         y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
-    encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
-    if encoder.dropped:
-        warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+    if encoder is None:
+        encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
+        if encoder.dropped:
+            warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
     X = encoder.encode(given)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
