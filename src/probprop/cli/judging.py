@@ -269,7 +269,6 @@ def _columns(header: dict[str, Any]) -> tuple[list[tuple[str, str]], dict[str, A
     dropped = {each["name"]: each["dropped"] for each in table["encoders"] if each["dropped"]}
     facts = {
         "Features": ", ".join(map(_feature, used)),
-        "Dropped": "; ".join(f"{name}: {why}" for name, why in dropped.items()),
     }
     values: dict[str, Any] = {
         "features": [

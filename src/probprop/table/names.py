@@ -112,6 +112,16 @@ def as_frame(X: Any) -> pd.DataFrame | None:
         raise ImportError("Tables need pandas: pip install 'probprop[cli]'") from error
 
 
+def pandas_of(table: Any) -> pd.DataFrame:
+    """Return a table as a pandas frame; refuse what is none."""
+    if (frame := as_frame(table)) is None:
+        raise TypeError(
+            f"Expected a table of pandas, polars, pyarrow or the like. Got {type(table).__name__}."
+        )
+    frame.attrs = getattr(table, "attrs", {})
+    return frame
+
+
 def source_of(frame: pd.DataFrame) -> str:
     """Name a table as messages do: by the file it was read from, where there is one."""
     return str(frame.attrs.get("source", "The table"))
