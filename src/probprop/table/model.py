@@ -1,4 +1,4 @@
-"""A fitted network with the columns of its table and their encoder, and how it is fitted."""
+"""`TableModel`: a fitted estimator with the encoder of its table; `fit_table_model`."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ class TableModel:
         empty for classes, and if it is not known. `update` leaves it as it is.
     scores : dict, default=None
         How good the model was when it was fitted, or None if that is not known: ``measured_on``,
-        "out-of-fold" or "held-out", ``n_samples`` of them, and ``targets``, which has for each
-        target a dict of scores, None where a score is not defined. `update` leaves it as it is.
+        "out-of-fold" or "held-out", ``n_samples`` of them, ``positive_class`` of two classes, and
+        ``targets``, which has for each target a dict of scores, None where a score is not defined.
+        `update` leaves it as it is.
     """
 
     estimator: Estimator
@@ -281,6 +282,7 @@ def fit_table_model(
     time: str | None = None,
     na: Sequence[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    encoder: TableEncoder | None = None,
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
@@ -310,7 +312,7 @@ def fit_table_model(
         As for `fit` of the estimator.
     weight : str, default=None
         Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is no
-        feature. Rows of weight 0 are left out.
+        feature. Rows of weight 0 are dropped.
     error : str or sequence of str, default=()
         Column of the known standard deviations of the target, one for each target: `y_std` of
         `PBPRegressor`. It is no feature.
@@ -326,6 +328,8 @@ def fit_table_model(
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
         A file for the state of the training, as for `PBPRegressor.fit`.
+    encoder : TableEncoder, default=None
+        Fitted on the features of this table, in place of `features` and `drop`.
 
     Examples
     --------
@@ -348,8 +352,11 @@ def fit_table_model(
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
     frame = counting.rows(frame)
-    without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
-    chosen = choose_features(frame, targets, features, without)
+    if encoder is None:
+        without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
+        chosen = choose_features(frame, targets, features, without)
+    else:
+        chosen = [each.name for each in encoder.encoders_]
     given = select(frame, [*chosen, *targets])
     if estimator is None:
         check_no_missing(given[targets])
@@ -369,9 +376,10 @@ def fit_table_model(
         y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
-    encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
-    if encoder.notes:
-        warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
+    if encoder is None:
+        encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
+        if encoder.notes:
+            warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
     X = encoder.encode(given)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):

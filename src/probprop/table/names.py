@@ -36,6 +36,16 @@ def in_words(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def plural(n: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "row"), plural(1200, "row"), plural(2, "category")
+    ('1 row', '1,200 rows', '2 categories')
+    """
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else noun + ("es" if noun[-1] == "s" else "s")
+    return f"{n:,} {noun if n == 1 else many}"
+
+
 # ---- What is wrong with a table, in words
 
 
