@@ -113,6 +113,7 @@ def test_a_panel_is_the_average_prediction_of_rows_whose_cell_was_replaced() -> 
         assert mean == pytest.approx(model.predict(moved).mean(), rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.area.. possible leak")
 def test_classes_have_panels_and_a_ranking() -> None:
     two, three = sections("dear"), sections("size")
     assert len(two["What the predictions depend on"].figures) == 5

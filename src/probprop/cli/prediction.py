@@ -130,7 +130,7 @@ def predict(
         )
     n_done, share = 0, 0.95 if coverage is None else coverage
     unknown: Unknown = {}
-    cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
+    total = None if None in n_rows else sum(n for n in n_rows if n is not None)
     check_table_size(output, total or 0, len(written))
     with (
         terminal.rows("predicting", total) as advance,
@@ -145,8 +145,6 @@ def predict(
             count_unknown(unknown, table_model, frame)
             n_done += len(frame)
             advance(len(frame))
-    if cells.attrs["noted"] != first.attrs["noted"]:  # letters beyond ASCII came late
-        note_file(terminal, cells)
     note_unknown(terminal, unknown, table_model, learning=False)
     if output is not None:
         what = f"{100 * share:g} % intervals"

@@ -156,7 +156,7 @@ def units_of(texts: pd.Series) -> list[str]:
     """Return the units of the texts that are a number with a unit, each once."""
     before, after = rf"[+-]?\s*({_MONEY})\s*{_NUMBER}", rf"{_NUMBER}\s*({_UNIT}|{_MONEY}|%)"
     found = texts.str.extract(rf"^\s*(?:{before}|{after})\s*$")
-    return list(dict.fromkeys(found[0].fillna(found[1]).dropna().tolist()))
+    return list(dict.fromkeys(found[0].where(found[0].notna(), found[1]).dropna().tolist()))
 
 
 def why_text(different: pd.Series) -> str:

@@ -164,19 +164,19 @@ class Look(NamedTuple):
     n: int  # cells with a value
     n_missing: int
     counts: Counter[str]  # of the different texts, or of the most frequent ones
-    n_different: int  # texts
-    ranges: dict[Part, tuple[float, float]]  # of dates
-    order: Order
-    counts_rows: bool  # whole numbers, all different, under the name of an identifier
-    note: str  # why numbers are text
-    ranks: tuple[str, ...]  # values of an ordered category
+    n_different: int = 0  # texts
+    ranges: Mapping[Part, tuple[float, float]] = {}  # of dates
+    order: Order = "day"
+    counts_rows: bool = False  # whole numbers, all different, under the name of an identifier
+    note: str = ""  # why numbers are text
+    ranks: tuple[str, ...] = ()  # values of an ordered category
 
 
 def look_at(name: str, column: pd.Series, *, categorical: bool = False) -> Look:
     """Look at a column, or at a piece of it."""
     cells = column.dropna()
     kind = _kind_of(name, cells, categorical) if len(cells) else None
-    found = Look(kind, len(cells), len(column) - len(cells), Counter(), 0, {}, "day", False, "", ())
+    found = Look(kind, len(cells), len(column) - len(cells), Counter())
     match kind:
         case "text":
             counts = Counter(texts(cells).tolist())
@@ -294,8 +294,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     cosine for the time of year, the weekday and the time of day if they vary. Other text, and
     columns of a category type, are one-hot encoded. Categories of fewer than 5 rows (fewer if there
     are fewer than 250 rows) share one level, which unseen categories are given too. A missing
-    category is a level of its own. Other missing values, and missing or unseen categories without
-    such a level, are NaN.
+    category is a level of its own. Ordered categories have their rank as an input too. Other
+    missing values, and missing or unseen categories without such a level, are NaN; if at least 5 %
+    and 20 values of a column of numbers are missing, another input is 1 where they are.
 
     Columns that identify the rows, free text and columns without a value are dropped; `notes` says
     so. Ambiguous dates and badly written numbers raise a `TableError`.

@@ -99,6 +99,8 @@ def as_frame(X: Any) -> pd.DataFrame | None:
     """Return a table of pandas, polars, pyarrow or the like as a pandas frame; None for others."""
     if type(X).__module__.startswith(("numpy", "scipy", "builtins")):
         return None
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        return X  # of pandas, even with two columns of one name
     import narwhals.stable.v2 as nw
 
     table = nw.from_native(X, pass_through=True)

@@ -122,16 +122,12 @@ def iter_table(
 
     Parameters
     ----------
-    path : str or path-like
+    path, columns, na
         As for `read_table`. Spreadsheets and JSON are held in memory.
     chunk_rows : int, default=100_000
-    columns : sequence of str, default=None
-        The columns wanted, in this order; None means all.
     kinds : mapping of str to str, default=None
         `TableModel.kinds`. Cells of a text file stay text, since what they look like may change
         from chunk to chunk. Columns of kind ``"number"`` become numbers if a chunk is numeric.
-    na : sequence of str, default=None
-        As for `read_table`, for the columns of numbers.
     """
     return _frames(path, chunk_rows, columns, kinds or {}, na)
 
@@ -247,8 +243,6 @@ def _parquet_frames(
             # The named levels of the index, which pandas may have stored, are columns.
             if named := [name for name in frame.index.names if name is not None]:
                 frame = frame.reset_index(level=named)
-            if columns is not None:  # the names that pandas stored beside them may be damaged
-                check_present(label, columns, frame.columns)
         yield frame
 
 
@@ -754,7 +748,7 @@ def _json_frames(file: Opened, chunk_rows: int | None) -> Iterator[pd.DataFrame]
         a_list = text.lstrip().startswith("[")
         lines = [text] if a_list else [line for line in text.split("\n") if line.strip()]
         objects = [json.loads(line) for line in lines]
-        frame = pd.DataFrame.from_records(objects[0] if a_list else objects)
+        frame = pd.DataFrame([dict(each) for each in (objects[0] if a_list else objects)])
     except (ValueError, TypeError) as error:
         raise TableError(
             f"{file.label} is not JSON lines ({error}): write one object per line, or {FORMATS}."

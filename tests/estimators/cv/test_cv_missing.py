@@ -113,6 +113,7 @@ def test_training_samples_with_missing_values() -> None:
     assert rmse_and_coverage(model.predict_distribution(blank(X_test, 1)), y_test)[1] > 0.91
 
 
+@pytest.mark.filterwarnings("ignore:.warmth.. possible leak")
 def test_a_missing_category_is_completed_by_categories() -> None:
     rng = RandomState(0)
     warmth = rng.standard_normal(200)
