@@ -15,6 +15,7 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.kind import classes_of
+from probprop.estimators.shapley import inputs_of, rows_at, taken
 from probprop.estimators.validation import check_int
 from probprop.metrics.regression import rmse
 
@@ -66,7 +67,7 @@ def permutation_importance(
     Parameters
     ----------
     model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
-        Fitted.
+        Fitted; or a `TableModel`, or a pipeline whose last step is one of these.
     X : table or array-like of shape (n, n_features)
         Of many rows a random 200 to 2,000 are used, the fewer the more columns there are.
     y : array-like of shape (n,), or (n, K) for several targets
@@ -93,11 +94,8 @@ def permutation_importance(
     (('2', '0', '1'), True)
     """
     check_int("n_repeats", n_repeats, 1)
-    if (encoder := getattr(model, "encoder_", None)) is not None:
-        X, model = encoder.transform(X), model.on_inputs()
-        columns = encoder.places if columns is None else columns
-    rows, observed = np.asarray(X), np.asarray(y)
-    groups = {str(i): [i] for i in range(rows.shape[1])} if columns is None else dict(columns)
+    model, rows, places = inputs_of(model, X)
+    groups, observed = dict(places if columns is None else columns), np.asarray(y)
     if not groups or not len(rows):
         raise ValueError("X must have a row and a column, so that there is something to shuffle.")
     if out_of_fold and len(getattr(model, "oof_rows_", ())) != len(rows):
@@ -110,16 +108,16 @@ def permutation_importance(
     n_ranked = len(names) if len(names) <= _ALL_COLUMNS else _KEPT
     most = int(np.clip(_PREDICTIONS // (n_ranked * n_repeats), _FEWEST, _MOST))
     some = np.sort(random.permutation(len(rows))[:most])
-    rows, observed = rows[some], observed[some]
+    rows, observed = rows_at(rows, some), observed[some]
 
-    def scores(moved: Array) -> FloatArray:
+    def scores(moved: Any) -> FloatArray:
         n = len(moved)
         predictive = _predictive(model, moved, some[:n] if out_of_fold else None)
         return _scores(predictive, classes_of(model), observed[:n])
 
     before = scores(rows)
     if len(names) > _ALL_COLUMNS:
-        names = _screened(scores, rows[:_FEWEST], groups, random)
+        names = _screened(scores, rows_at(rows, slice(_FEWEST)), groups, random)
 
     def changes(name: str) -> Array:
         shuffled = [_shuffled(rows, groups[name], random) for _ in range(n_repeats)]
@@ -134,11 +132,10 @@ def permutation_importance(
     return ranked
 
 
-def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) -> Array:
+def _shuffled(rows: Any, place: Sequence[int], random: np.random.RandomState) -> Any:
     """Return X with some of its columns shuffled, all of them in the same way."""
-    moved = rows.copy()
-    moved[:, place] = rows[random.permutation(len(rows))][:, place]
-    return moved
+    index = np.column_stack([random.permutation(len(rows)), np.arange(len(rows))])
+    return taken(rows, {"": place}, index)
 
 
 def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:
@@ -154,12 +151,14 @@ def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:
     return np.array([(-_mean_density(p.logpdf(of)), rmse(of, p.mean)) for of, p in each]).T
 
 
-def _predictive(model: Any, X: Array, oof: Array | None = None) -> Any:
+def _predictive(model: Any, X: Any, oof: Array | None = None) -> Any:
     """Predict rows; with `oof`, out-of-fold samples at these places of ``oof_rows_``."""
     with warnings.catch_warnings():  # a model fitted on a frame expects names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         if oof is not None:
             return model.predict_out_of_fold(X, oof)
+        if hasattr(model, "named_steps"):  # a pipeline only has the methods of scikit-learn
+            return model[-1].predict_distribution(model[:-1].transform(X))
         return model.predict_distribution(X)
 
 
@@ -170,8 +169,8 @@ def _mean_density(log_p: FloatArray) -> float:
 
 
 def _screened(
-    scores: Callable[[Array], FloatArray],
-    rows: Array,
+    scores: Callable[[Any], FloatArray],
+    rows: Any,
     groups: Mapping[str, Sequence[int]],
     random: np.random.RandomState,
 ) -> list[str]:

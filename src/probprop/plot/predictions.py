@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.estimators.validation import check_inputs, check_int
+from probprop.facts import cell, number
 from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.classes import calibration_error, check_classes_and_proba, reliability_curve
 from probprop.metrics.importance import Dependence, Importance, average_prediction
@@ -24,6 +25,8 @@ from probprop.metrics.verdict import largest_by_chance
 from probprop.plot import parts
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from probprop.estimators.cv.regressor import PBPRegressorCV
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
@@ -470,5 +473,65 @@ def importance(
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set(xlabel=label, ylabel="column")
+    parts.plain_numbers(ax)
+    return ax
+
+
+def explanation(
+    found: pd.DataFrame,
+    *,
+    output: str | None = None,
+    n: int = 10,
+    target: str = "target",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how each column moves one prediction from the baseline, the largest change first.
+
+    Parameters
+    ----------
+    found : DataFrame
+        What `probprop.metrics.explain` returns, of which the first sample is drawn.
+    output : str, default=None
+        Which of its columns: "mean", "std" or a class. None is the first for a regressor, and the
+        last for a classifier: the positive class of two.
+    n : int, default=10
+        How many columns, at most; the others are added up.
+    target : str, default="target"
+        Name of the target, with its unit where it has one, for the labels.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+    """
+    check_int("n", n, 1)
+    own = found.xs(found.index[0][0], level=0)
+    names = list(own.columns[1:])
+    kind = "predicted" if "mean" in names[0] else "probability of"
+    output = output if output is not None else names[0 if kind == "predicted" else -1]
+    added, values = own[output].to_numpy()[1:], own["value"].iloc[1:]
+    order = np.argsort(-np.abs(added), kind="stable")
+    shown, rest = order[:n], order[n:]
+    labels = [
+        parts.label_of(f"{name} = {cell(value)}", 32)
+        for name, value in zip(values.index[shown], values.iloc[shown], strict=True)
+    ]
+    steps = added[shown]
+    if len(rest):
+        labels.append(f"{len(rest):,} other columns")
+        steps = np.append(steps, added[rest].sum())
+    ends = own[output].iloc[0] + np.cumsum([0.0, *steps])
+    ax, y = parts.axes(ax), np.arange(len(steps))
+    colors = [parts.BLUE if step >= 0.0 else parts.VERMILLION for step in steps]
+    ax.barh(y, steps, left=ends[:-1], color=colors, height=0.6)
+    ax.vlines(ends[1:-1], y[:-1], y[1:], color="black", lw=0.8)
+    for at, step, end in zip(y, steps, ends[1:], strict=True):
+        text = f"{'+' if step >= 0.0 else ''}{number(float(step))}"
+        style: dict[str, Any] = {"ha": "left" if step >= 0.0 else "right", "fontsize": 9}
+        place = (4 if step >= 0.0 else -4, 0)
+        ax.annotate(text, (end, at), place, textcoords="offset points", va="center", **style)
+    ax.axvline(ends[0], color="black", lw=1, ls="--")
+    ax.set_yticks(y, labels)
+    ax.invert_yaxis()
+    ax.margins(x=0.2)
+    what = f"{output} of {target}" if kind == "predicted" else output
+    ax.set(xlabel=f"{kind} {what}, from {number(ends[0])} to {number(ends[-1])}")
     parts.plain_numbers(ax)
     return ax

@@ -47,6 +47,7 @@ from probprop.estimators.cv.search import (
 )
 from probprop.estimators.ensemble import Member, as_it_was_on_failure, branch
 from probprop.estimators.progress import Share, progress, say
+from probprop.estimators.shapley import BACKGROUND, evenly, explain
 from probprop.estimators.validation import (
     Given,
     TrainingData,
@@ -111,6 +112,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     oof_predictive_: Any
     oof_rows_: Array
     oof_members_: Array
+    background_: Array
     likelihood_: Likelihood
     n_samples_seen_: int
     support: Any  # of a regressor
@@ -249,6 +251,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             calibrated = search.calibrated(found)
         publish_stack(self, found, calibrated, problem, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
+        self.background_ = X[evenly(n, BACKGROUND)]
         rows = HeldOut(found.folds).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
@@ -409,6 +412,18 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if self.encoder_ is None:
             raise AttributeError("columns_ is for models that were fitted to a table, not an array")
         return self.encoder_.columns_
+
+    def explain(self, X: ArrayLike, background: ArrayLike | None = None) -> Any:
+        """Return Shapley values of samples as a frame: see `probprop.metrics.explain`.
+
+        Parameters
+        ----------
+        X : table or array-like of shape (n_samples, n_features)
+        background : table or array-like of shape (m, n_features), default=None
+            None is 100 of the training samples, `background_`, which model files do not have.
+        """
+        check_is_fitted(self)
+        return explain(self, X, background)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Show the estimator in notebooks, and the columns of its table below it."""
