@@ -118,7 +118,7 @@ def test_classes_pipelines_and_table_models() -> None:
     pipeline = make_pipeline(encode, PBPRegressor(10, n_epochs=10, random_state=0)).fit(rows, y)
     of_pipeline = metrics.explain(pipeline, rows.iloc[:2], rows)
     assert_sums(of_pipeline, np.column_stack(pipeline.predict(rows.iloc[:2], return_std=True)))
-    np.testing.assert_array_equal(of_pipeline.xs("garden", level=1)["mean"], [0.0, 0.0])
+    assert of_pipeline.xs("garden", level=1)["mean"].abs().max() < 1e-10  # it is not used
     [ranked] = metrics.permutation_importance(pipeline, rows, y)
     assert ranked.names[0] == "area"
     assert ranked.loss[list(ranked.names).index("garden")].tolist() == [0.0] * 5

@@ -119,7 +119,8 @@ def _over_coalitions(value: Any, now: FloatArray, before: FloatArray, d: int) ->
     v, size = np.vstack([before.mean(axis=0), means, now]), known.sum(axis=1)[:, np.newaxis]
     # s! (d - s - 1)! / d! for the s others of the coalition
     weights = np.where(known, beta(size, d - size + 1), -beta(size + 1, d - size))
-    return weights.T @ v
+    added: FloatArray = weights.T @ v
+    return added
 
 
 def _over_orders(
