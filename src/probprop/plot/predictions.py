@@ -509,10 +509,8 @@ def explanation(
     added, values = own[output].to_numpy()[1:], own["value"].iloc[1:]
     order = np.argsort(-np.abs(added), kind="stable")
     shown, rest = order[:n], order[n:]
-    labels = [
-        parts.label_of(f"{name} = {cell(value)}", 32)
-        for name, value in zip(values.index[shown], values.iloc[shown], strict=True)
-    ]
+    pairs = zip(values.index[shown], values.iloc[shown], strict=True)
+    labels = [f"{parts.label_of(k, 24)} = {parts.label_of(cell(v), 12)}" for k, v in pairs]
     steps = added[shown]
     if len(rest):
         labels.append(f"{len(rest):,} other columns")
@@ -530,7 +528,8 @@ def explanation(
     ax.axvline(ends[0], color="black", lw=1, ls="--")
     ax.set_yticks(y, labels)
     ax.invert_yaxis()
-    ax.margins(x=0.2)
+    room = 0.25 * (np.ptp(ends) or 1.0)
+    ax.set_xlim(ends.min() - room, ends.max() + room)
     what = f"{output} of {target}" if kind == "predicted" else output
     ax.set(xlabel=f"{kind} {what}, from {number(ends[0])} to {number(ends[-1])}")
     parts.plain_numbers(ax)

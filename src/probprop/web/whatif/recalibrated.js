@@ -67,6 +67,19 @@ export class Recalibrated {
     this.aleatoricStd = (std * aleatoricStd) / before;
   }
 
+  get weights() {
+    return this.mixture.weights;
+  }
+
+  byNetwork() {
+    const means = this.mixture.byNetwork();
+    return this.g ? means.map((z) => this.g.inverse(z)) : means;
+  }
+
+  doubt() {
+    return this.epistemicStd;
+  }
+
   // The target that lies e standard deviations from the mean of the mixture.
   #target(e) {
     const t = this.mixture.mean + this.mixture.std * e;
