@@ -431,7 +431,7 @@ code = run("fit t.csv --target y --budget fast -o m.pbp --report r.html -q".spli
 sys.setprofile(None)
 assert code == 0
 import json
-names = ("choose_features", "live_page", "fit_table_model", "table_model_sections")
+names = ("choose_features", "live_page", "fit_table_model", "sections_and_ranking")
 calls = {name: sum(n for (_, k), n in entered.items() if k == name) for name in names}
 print(json.dumps([sorted({module for module, _ in entered}), calls]), file=sys.stderr)
 """

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 from probprop import Candidate, PBPRegressor, Trial, plot
 from probprop.distributions.mixture import Mixture
-from probprop.metrics import predictive_coverage
+from probprop.metrics import explain, predictive_coverage
 from probprop.metrics.importance import Dependence, Importance
 from probprop.metrics.verdict import largest_by_chance
 
@@ -154,6 +154,16 @@ class TestPredictedAgainstObserved:
         assert sum(drawn) == 1000
         assert labels(ax)[2] == "observed outside it: 25.0 %"
         assert 150 < drawn[1] < 350  # a random choice, not the first thousand
+
+    def test_skewed_targets_have_an_axis_that_fits_most_rows(self) -> None:
+        y = np.append(np.linspace(0.0, 10.0, 500), [1000.0])
+        ax = plot.predicted_against_observed(y, Mixture.of_one(y * 0.0 + 5.0, y * 0.0, 1.0))
+        assert ax.get_xlim()[1] < 20.0
+        assert ax.get_xlim()[0] == pytest.approx(ax.get_ylim()[0], abs=1.0)
+        assert labels(ax)[-1] == "beyond the axes, at their edge: 1"
+        wide = np.exp(np.linspace(0.0, 9.0, 500))
+        ax = plot.predicted_against_observed(wide, Mixture.of_one(wide, 0.0 * wide, 0.01))
+        assert ax.get_xscale() == ax.get_yscale() == "log"
 
 
 class TestCalibration:
@@ -321,6 +331,8 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
         case "importance":
             loss = np.array([[0.4, 0.5], [0.1, 0.0], [0.0, 0.1]])
             return plot.importance(Importance(("a", "b", "c"), loss, loss, 50, 3), ax=ax)
+        case "explanation":
+            return plot.explanation(explain(model, X[:1], X[:5]), ax=ax)
         case "weight_posterior":
             return plot.weight_posterior(model.posterior_, ax=ax)
         case "reliability" | "roc_curve":
@@ -360,7 +372,7 @@ class TestEveryPlot:
         fig, ax = plt.subplots(figsize=size, layout="constrained")
         draw(name, ax)
         fig.canvas.draw()
-        if name in ("confusion_matrix", "importance"):  # whose labels say it all
+        if name in ("confusion_matrix", "explanation", "importance"):  # whose labels say it all
             assert ax.get_legend() is None
             return
         (legend,) = [axes.get_legend() for axes in fig.axes if axes.get_legend()]

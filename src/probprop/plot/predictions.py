@@ -85,7 +85,8 @@ def predicted_against_observed(
     """Draw predicted means with their 95 % intervals against the observed targets.
 
     Rows whose interval misses the target are drawn as crosses: one in twenty for a
-    calibrated model. If there are more than 1,000 rows, a random 1,000 are drawn.
+    calibrated model. If there are more than 1,000 rows, a random 1,000 are drawn. Both axes are
+    alike, logarithmic if targets are so skewed; a few rows far beyond are drawn at their edge.
 
     Parameters
     ----------
@@ -101,8 +102,13 @@ def predicted_against_observed(
     y, mean = check_columns(y=y, predictive=predictive.mean)
     lower, upper = predictive.interval(0.95)
     inside = (lower <= y) & (y <= upper)
+    low, high, log = parts.axis_of(np.concatenate([y, mean, lower, upper]))
     ax = parts.axes(ax)
-    ax.axline((y[0], y[0]), slope=1, color="black", lw=1, ls="--", label="predicted = observed")
+    if log:
+        ax.set(xscale="log", yscale="log")
+    ax.plot([low, high], [low, high], color="black", lw=1, ls="--", label="predicted = observed")
+    beyond = int(((y < low) | (y > high) | (mean < low) | (mean > high)).sum())
+    y, mean, lower, upper = (np.clip(each, low, high) for each in (y, mean, lower, upper))
     styles = [("observed in 95 % interval", inside, "o", 5, parts.BLUE)]
     styles += [("observed outside it", ~inside, "X", 8, parts.VERMILLION)]
     rows = parts.some_rows(len(y), parts.MAX_POINTS)
@@ -113,6 +119,8 @@ def predicted_against_observed(
         (marks,) = ax.plot(y[i], mean[i], marker, color=color, markersize=size)
         label = f"{words}: {100 * chosen.mean():.1f} %"
         marks.set(markeredgecolor="white", markeredgewidth=0.5, label=label)
+    if beyond:
+        ax.plot([], [], " ", label=f"beyond the axes, at their edge: {beyond:,}")
     return parts.finish(ax, f"observed {target}", f"predicted {target}")
 
 
@@ -160,8 +168,8 @@ def residuals_against_std(
         are drawn.
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
-    std = predictive.std
-    ends = np.array([std.min(), std.max()])
+    ends = np.array(parts.axis_of(predictive.std)[:2])
+    std = np.clip(predictive.std, *ends)
     ends += 0.05 * np.array([-1.0, 1.0]) * (np.ptp(ends) or ends[0])
     ax = parts.axes(ax)
     parts.bands(ax, ends, np.zeros(2), ends, (1, 2, 3))
@@ -531,6 +539,6 @@ def explanation(
     room = 0.25 * (np.ptp(ends) or 1.0)
     ax.set_xlim(ends.min() - room, ends.max() + room)
     what = f"{output} of {target}" if kind == "predicted" else output
-    ax.set(xlabel=f"{kind} {what}, from {number(ends[0])} to {number(ends[-1])}")
+    ax.set(xlabel=f"{kind} {what}, from {number(ends[0])} to {number(ends[-1])}", ylabel="column")
     parts.plain_numbers(ax)
     return ax

@@ -250,22 +250,17 @@ def _template() -> jinja2.Template:
     return environment.from_string(source.read_text(encoding="utf-8"))
 
 
-def write_report(
-    path: str | os.PathLike[str],
-    title: str,
-    sections: Sequence[Section],
-    live: Live | None = None,
-) -> None:
-    """Write a report, signed with version and date, to one HTML file.
-
-    The file appears whole or not at all; one that was there is replaced. `title`, `sections` and
-    `live` are as for `render`.
-    """
+def signed(title: str, sections: Sequence[Section], live: Live | None = None) -> str:
+    """Return a document as `render` does, signed with version and date."""
     from probprop._version import __version__
 
     now = datetime.now(UTC)
     footer = f"Written by probprop {__version__} on {now:%Y-%m-%d at %H:%M} UTC."
-    document = render(title, sections, footer=footer, live=live).encode("utf-8", "replace")
+    return render(title, sections, footer=footer, live=live)
+
+
+def save_html(path: str | os.PathLike[str], document: str) -> None:
+    """Write a document to a file, which appears whole or not at all."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(
@@ -273,4 +268,17 @@ def write_report(
             "make it first, or give another path."
         )
     with replacing(path) as file:
-        file.write(document)
+        file.write(document.encode("utf-8", "replace"))
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    title: str,
+    sections: Sequence[Section],
+    live: Live | None = None,
+) -> None:
+    """Write sections of any kind, signed with version and date, to one HTML file.
+
+    `title`, `sections` and `live` are as for `render`.
+    """
+    save_html(path, signed(title, sections, live))

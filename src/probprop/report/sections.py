@@ -88,6 +88,13 @@ def table_model_sections(
     >>> sections[0].title
     'How good the predictions are'
     """
+    return sections_and_ranking(model, frame, held_out=held_out)[0]
+
+
+def sections_and_ranking(
+    model: TableModel, frame: pd.DataFrame, *, held_out: HeldOut
+) -> tuple[list[Section], tuple[str, ...]]:
+    """Return the sections, and the columns, the most important for the first target first."""
     estimator: Any = model.estimator
     X, y = model.split(frame)
     rows = rows_of(model, frame, X)
@@ -112,7 +119,8 @@ def table_model_sections(
         made = _sections_of_values(model, y, predictive, rows, depends, held_out)
     found = model.encoder.columns_.astype(str)
     table = Section("The columns", table=(list(found), found.to_numpy().tolist()))
-    return [*made, *_sections_of_model(estimator, model.encoded_names, model.targets), table]
+    made += [*_sections_of_model(estimator, model.encoded_names, model.targets), table]
+    return made, depends[0].names
 
 
 def _sections_of_values(
@@ -288,7 +296,8 @@ def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> lis
             "Predicted against observed",
             "Each mark is a row with its 95 % interval; a random selection if there are many. On "
             "the dashed line the prediction is right. Crosses are rows whose interval misses what "
-            "was observed: one in twenty is to be expected.",
+            "was observed: one in twenty is to be expected. Rows far beyond the others are drawn "
+            "at the edge of the axes.",
             on_axes(plot.predicted_against_observed),
             f"Predicted against observed {target}, with 95 % intervals",
         ),
