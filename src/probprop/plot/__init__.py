@@ -23,14 +23,13 @@ except ModuleNotFoundError as error:
         "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
     ) from error
 
-from probprop.plot.model import candidate_curves, training_curve, weight_posterior
+from probprop.plot.model import candidate_curves, training_curve
 from probprop.plot.predictions import (
     calibration,
     confusion_matrix,
     dependence,
     explanation,
     importance,
-    partial_dependence,
     predicted_against_observed,
     predictive_band,
     reliability,
@@ -45,12 +44,10 @@ __all__ = [
     "dependence",
     "explanation",
     "importance",
-    "partial_dependence",
     "predicted_against_observed",
     "predictive_band",
     "reliability",
     "residuals_against_std",
     "roc_curve",
     "training_curve",
-    "weight_posterior",
 ]

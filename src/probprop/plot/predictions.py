@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,26 +12,19 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn import metrics as sklearn_metrics
-from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
 from probprop.distributions.base import TargetDistribution
-from probprop.estimators.validation import check_inputs, check_int
+from probprop.estimators.validation import check_int
 from probprop.facts import cell, number
 from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.classes import calibration_error, check_classes_and_proba, reliability_curve
-from probprop.metrics.importance import Dependence, Importance, average_prediction
+from probprop.metrics.importance import Dependence, Importance
 from probprop.metrics.verdict import largest_by_chance
 from probprop.plot import parts
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from probprop.estimators.cv.regressor import PBPRegressorCV
-    from probprop.estimators.ensemble import PBPEnsemble
-    from probprop.estimators.regressor import PBPRegressor
-
-    Regressor: TypeAlias = PBPRegressor | PBPRegressorCV | PBPEnsemble
 
 
 def predictive_band(
@@ -299,7 +292,6 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
 # ---- What predictions depend on: averages over rows, along the values of one column
 
 
-_ROWS_TO_DRAW = 500  # that a partial dependence averages over, at most
 _TICKS = 100  # of rows at the bottom
 _SHADE = tuple(0.5 * (a + b) for a, b in zip(parts.NARROW, parts.WIDE, strict=True))
 _BAND = "±2 std (model)"
@@ -366,85 +358,6 @@ def dependence(
         ticks = np.tile([0.0, 0.025, np.nan], len(some))
         ax.plot(three, ticks, "k-", lw=0.8, alpha=0.5, transform=ax.get_xaxis_transform())
     return parts.finish(ax, name, target)
-
-
-def partial_dependence(
-    model: Regressor,
-    X: ArrayLike,
-    feature: int,
-    *,
-    name: str | None = None,
-    output: int = 0,
-    target: str = "target",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the predicted mean against one feature, averaged over the rows, with ±2 std.
-
-    The band is what the model does not know: its standard deviation without the noise,
-    averaged over the rows as well. A feature with ten values or fewer has error bars.
-    Ticks at the bottom are the rows.
-
-    Parameters
-    ----------
-    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
-        Fitted.
-    X : array-like of shape (n, n_features)
-        Rows to average over: a random 500 of them if there are more, fewer for wide tables.
-    feature : int
-        Column of X.
-    name : str, default=None
-        Label of the feature; None is its name in the model, or its number.
-    output : int, default=0
-        Which of several targets.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import PBPRegressor
-    >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 3.0]]
-    >>> ax = partial_dependence(PBPRegressor().fit(X, [0, 1, 5]), X, 1, name="width [m]")
-    >>> ax.get_xlabel()
-    'width [m]'
-    >>> plt.close(ax.figure)
-    """
-    check_is_fitted(model)
-    rows = check_inputs(model, X)
-    n_outputs = cast("PBPRegressor", model).n_outputs_
-    if not 0 <= output < n_outputs:
-        raise ValueError(f"output == {output}, but the model has {n_outputs}; count from 0.")
-    some = parts.rows_to_average(rows, _ROWS_TO_DRAW)
-    check_int("feature", feature, 0)
-    if feature >= rows.shape[1]:
-        raise ValueError(f"feature == {feature}, but X has {rows.shape[1]} columns; count from 0.")
-    if name is None:
-        name = str(getattr(model, "feature_names_in_", {feature: f"feature {feature}"})[feature])
-    known = rows[~np.isnan(rows[:, feature]), feature]
-    if not known.size:
-        raise ValueError(f"feature == {feature}, but all its entries in X are missing.")
-    grid = _grid(known, 50)
-    return dependence(
-        grid,
-        average_prediction(model, some, [feature], grid[:, np.newaxis]),
-        rows=some[:, feature],
-        marks=len(grid) <= 10,  # a category has nothing between its values
-        name=name,
-        outputs={output: "mean"},
-        target=f"predicted {target}",
-        ax=ax,
-    )
-
-
-def _grid(column: FloatArray, n: int) -> FloatArray:
-    """Return at most n values of a column, in order: all of them, or a range without tails."""
-    values = np.unique(column)
-    if len(values) <= n:
-        return values
-    low, high = np.quantile(column, [0.01, 0.99])
-    return np.linspace(*((low, high) if low < high else (values[0], values[-1])), n)
 
 
 def importance(
