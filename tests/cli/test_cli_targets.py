@@ -24,7 +24,7 @@ from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.application import run
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
-from probprop.report import table_model_sections
+from probprop.report.sections import sections_and_ranking
 from probprop.table import TableError, TableModel, fit_table_model, read, read_table
 
 Captured = pytest.CaptureFixture[str]
@@ -215,7 +215,7 @@ def test_info_names_the_targets(capfd: Captured) -> None:
 def test_the_report_has_sections_of_each_target() -> None:
     model, frame = two(), loads()[50:]
     X, y = model.split(frame)
-    made = table_model_sections(model, frame, held_out=True)
+    made = sections_and_ranking(model, frame, held_out=True)[0]
     per_target = ["how good the predictions are", "predicted against observed", "calibration"]
     per_target += ["residuals against error bars", "the rows furthest off", "which columns matter"]
     per_target += ["what the predictions depend on"]

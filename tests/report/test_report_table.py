@@ -17,8 +17,9 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 from probprop import PBPClassifier, PBPRegressor
 from probprop.facts import cell
 from probprop.plot.parts import rows_to_average, some_rows
-from probprop.report import Section, render, table_model_sections
+from probprop.report import Section, render
 from probprop.report.dependence import columns_of_table, panel_of
+from probprop.report.sections import sections_and_ranking
 from probprop.table import TableModel, fit_table_model
 
 LEVELS = {"Mitte": 3.0, "Pankow": 1.0, "Spandau <b>": 0.0}
@@ -66,7 +67,7 @@ def fitted(target: str) -> tuple[TableModel, pd.DataFrame]:
 @cache
 def sections(target: str) -> dict[str, Section]:
     model, frame = fitted(target)
-    made = table_model_sections(model, frame, held_out=None)
+    made = sections_and_ranking(model, frame, held_out=None)[0]
     return {section.title: section for section in made}
 
 
@@ -176,7 +177,7 @@ def test_many_columns_show_the_most_important() -> None:
     frame = pd.DataFrame(rng.standard_normal((120, 20)), columns=[f"c{i:02}" for i in range(20)])
     frame["y"] = 3.0 * frame["c07"] + frame["c11"] + 0.1 * rng.standard_normal(120)
     model = fit_table_model(frame, "y", estimator=PBPRegressor(n_epochs=10, random_state=0))
-    made = table_model_sections(model, frame, held_out=False)
+    made = sections_and_ranking(model, frame, held_out=False)[0]
     by_title = {section.title: section for section in made}
     panels = by_title["What the predictions depend on"]
     assert len(panels.figures) == 12

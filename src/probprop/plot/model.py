@@ -64,18 +64,6 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
         A fitted estimator.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> import numpy as np
-    >>> from probprop import PBPRegressorCV
-    >>> x = np.linspace(-1.0, 1.0, 40)
-    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x**3)
-    >>> ax = candidate_curves(model)
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['raw, 48', '16 ramps, 48', 'stacked']
-    >>> plt.close(ax.figure)
     """
     curves: list[Trial] = [trial for trial in model.trials_ if trial.n_epochs]
     forms = {_form_in_words(trial.candidate): trial.candidate for trial in curves}  # in their order

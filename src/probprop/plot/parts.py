@@ -130,11 +130,6 @@ def some_rows(n: int, at_most: int) -> Array:
     return np.sort(np.random.RandomState(0).choice(n, at_most, replace=False))
 
 
-def rows_to_average(X: Array, at_most: int) -> Array:
-    """Return a random choice of rows of X, (n, n_features), fewer of them for wide tables."""
-    return X[some_rows(len(X), max(20, at_most * 100 // max(100, X.shape[1])))]
-
-
 def label_of(name: str, most: int) -> str:
     """Shorten a name for an axis, to one line, and escape dollars, which begin a formula."""
     return cut(" ".join(name.split()), most).replace("$", r"\$")

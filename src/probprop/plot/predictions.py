@@ -87,10 +87,8 @@ def predicted_against_observed(
         Observed targets, in target units.
     predictive : TargetDistribution, such as Mixture
         Predictions for the same rows.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    target, ax
+        As for `predictive_band`.
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
     lower, upper = predictive.interval(0.95)
@@ -193,8 +191,8 @@ def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Ax
         Index of the class of each row.
     proba : array-like of shape (n, n_classes)
         Predicted probabilities.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     confidence, right, count = reliability_curve(y, proba)
     low, high = (binom.ppf(q, count, np.minimum(confidence, 1.0)) / count for q in (0.025, 0.975))
@@ -223,14 +221,6 @@ def confusion_matrix(
         As for `reliability`.
     classes : sequence of length n_classes
         Their names.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> ax = confusion_matrix([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]], ["no", "yes"])
-    >>> [text.get_text() for text in ax.texts]
-    ['1', '0', '1', '1']
-    >>> plt.close(ax.figure)
     """
     index, p = check_classes_and_proba(y, proba)
     n = p.shape[1]
@@ -270,8 +260,8 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
         Predicted probabilities.
     name : str, default="1"
         Name of the second class, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     index, p = check_classes_and_proba(y, proba)
     if p.shape[1] != 2 or len(np.unique(index)) < 2:
@@ -326,8 +316,8 @@ def dependence(
     marks : bool, default=False
         Whether there is nothing between two values, as for categories: then they have error bars
         instead of a band.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     ax = parts.axes(ax)
     x: Any = np.asarray(at)
@@ -379,8 +369,8 @@ def importance(
         How many columns, at most.
     label : str, default="log-likelihood falls by [nats per row]"
         Of the horizontal axis.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     check_int("n", n, 1)
     ax = parts.axes(ax)
@@ -417,10 +407,8 @@ def explanation(
         last for a classifier: the positive class of two.
     n : int, default=10
         How many columns, at most; the others are added up.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    target, ax
+        As for `predictive_band`.
     """
     check_int("n", n, 1)
     own = found.xs(found.index[0][0], level=0)

@@ -1,7 +1,7 @@
 """Reports: one self-contained HTML file to read, print or send to a colleague.
 
-The module can be called: ``probprop.report(model, X, y)`` is the report on a fitted model. Below
-it is a list of sections; `table_model_sections` makes them, and any others can be added.
+The module can be called: ``probprop.report(model, X, y)`` is the report on a fitted model.
+`write_report` writes sections of any kind.
 
 >>> from probprop.report import Section, render
 >>> table = (["measure", "value"], [["RMSE", "53.4"]])
@@ -23,7 +23,6 @@ from probprop.facts import (
     model_facts,
 )
 from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
-from probprop.report.sections import table_model_sections
 from probprop.report.whole import Report, model_report, report
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "model_report",
     "render",
     "report",
-    "table_model_sections",
     "write_report",
 ]
 

@@ -132,15 +132,6 @@ def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
         What the picture shows, for readers who cannot see it.
     description : str, default=""
         What can be read off it, for them too.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> line = ax.plot([0, 1], [1, 0])
-    >>> image, alt = figure(ax, "A falling line")
-    >>> image[:4], alt
-    (b'<svg', 'A falling line')
     """
     whole = drawing if isinstance(drawing, Figure) else drawing.get_figure(root=True)
     if whole is None:

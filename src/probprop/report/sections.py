@@ -49,47 +49,18 @@ _SEEN = {
 }
 
 
-def table_model_sections(
-    model: TableModel, frame: pd.DataFrame, *, held_out: HeldOut
-) -> list[Section]:
-    """Evaluate a model of a table on rows with known targets.
-
-    Parameters
-    ----------
-    model : TableModel
-        What `probprop.table.fit_table_model` returns.
-    frame : DataFrame of shape (n, n_columns)
-        Rows with their targets, whose index counts them from 0.
-    held_out : bool, "out of fold" or None
-        Whether the model was fitted without these rows; None if that is not known. If "out of
-        fold", they are the training rows ``oof_rows_``, in this order, of a cross-validated
-        estimator, and each is predicted by the networks that held it out.
-
-    Returns
-    -------
-    list of Section
-        Each of several targets has its own scores, pictures, rows and columns; training, weights
-        and facts, which they have in common, follow.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from probprop import PBPRegressor
-    >>> from probprop.table import fit_table_model
-    >>> frame = load_diabetes(as_frame=True).frame
-    >>> fast = PBPRegressor(n_epochs=5, random_state=0)
-    >>> model = fit_table_model(frame[:400], "target", estimator=fast)
-    >>> sections = table_model_sections(model, frame[400:], held_out=True)
-    >>> sections[0].title
-    'How good the predictions are'
-    """
-    return sections_and_ranking(model, frame, held_out=held_out)[0]
-
-
 def sections_and_ranking(
     model: TableModel, frame: pd.DataFrame, *, held_out: HeldOut
 ) -> tuple[list[Section], tuple[str, ...]]:
-    """Return the sections, and the columns, the most important for the first target first."""
+    """Evaluate a model of a table on rows with known targets, whose index counts them from 0.
+
+    `held_out` is whether the model was fitted without these rows; None if that is not known. If
+    "out of fold", they are the training rows ``oof_rows_``, in this order, of a cross-validated
+    estimator, and each is predicted by the networks that held it out.
+
+    Each of several targets has its own scores, pictures, rows and columns. The second result is
+    the columns, the most important for the first target first.
+    """
     estimator: Any = model.estimator
     X, y = model.split(frame)
     rows = rows_of(model, frame, X)

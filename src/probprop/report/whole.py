@@ -59,7 +59,7 @@ def model_report(
 ) -> Report:
     """Evaluate a model on the rows of a frame, which have their targets.
 
-    `held_out` is as for `table_model_sections`. With `no_rows` there is no cell of a row in it.
+    `held_out` is as for `sections_and_ranking`. With `no_rows` there is no cell of a row in it.
     `train` are the rows that the model was fitted on, if they are known.
     """
     (sections, important), page = sections_and_ranking(model, frame, held_out=held_out), None
