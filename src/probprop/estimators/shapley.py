@@ -62,7 +62,7 @@ def explain(
     >>> model = PBPRegressor(random_state=0).fit(X, X[:, 0] + 5 * X[:, 2])
     >>> found = explain(model, [[1.0, 1.0, 1.0]], X)
     >>> found["mean"].round(1).tolist()
-    [-0.1, 1.0, 0.0, 4.9]
+    [-1.7, 0.9, -0.0, 6.8]
     >>> bool(np.isclose(found["mean"].sum(), model.predict([[1.0, 1.0, 1.0]])[0]))
     True
     """

@@ -310,9 +310,9 @@ def _number(column: Column, mean: FloatArray, scale: FloatArray, ends: Ends) -> 
     typical = float(np.quantile(x, 0.5, method="inverted_cdf"))
     if fit_standardizer(np.array([[low], [high]]), None).spreads[0] == 0.0:
         high = low  # constant, except for rounding
-    counts = np.histogram(x, N_BINS, (low, high))[0]
-    if low == high:
         counts = np.bincount([0], [len(x)], N_BINS).astype(np.int64)
+    else:
+        counts = np.histogram(x, N_BINS, (low, high))[0]
     return known | {"low": low, "high": high, "typical": typical, "tails": tails, "counts": counts}
 
 

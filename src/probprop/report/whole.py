@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,7 +156,8 @@ def _as_table(model: Any, X: Any, y: Any) -> tuple[TableModel, pd.DataFrame]:
         frame = pd.DataFrame(np.asarray(X)).add_prefix("x")
     if encoder is None:
         columns = [ColumnEncoder(str(name), "number") for name in frame.columns]
-        encoder = table_encoder(columns)
+        encoder, model = table_encoder(columns), copy(model)
+        model.__dict__.pop("feature_names_in_", None)  # it is given arrays
     else:
         model = model.on_inputs()
     observed = np.asarray(y)
