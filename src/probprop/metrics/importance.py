@@ -66,10 +66,11 @@ def permutation_importance(
 
     Parameters
     ----------
-    model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
-        Fitted; or a `TableModel`, or a pipeline whose last step is one of these.
+    model : estimator of probprop, Pipeline that ends with one, or TableModel
+        Fitted.
     X : table or array-like of shape (n, n_features)
-        Of many rows a random 200 to 2,000 are used, the fewer the more columns there are.
+        Samples as `model` takes them. Of many a random 200 to 2,000 are used, the fewer the more
+        columns there are.
     y : array-like of shape (n,), or (n, K) for several targets
         Observed targets, or class labels, all of them in ``model.classes_``.
     columns : mapping of str to sequence of int, default=None

@@ -290,7 +290,8 @@ def columns_of(model: TableModel, rows: pd.DataFrame | None) -> list[Tree]:
         at = list(column.place)
         ends = None if box is None else (float(box.low[at[0]]), float(box.high[at[0]]))
         known = _DESCRIBE[column.kind](column, mean[at], scale[at], ends)
-        described.append({"name": column.name, "kind": column.kind, "at": at[0]} | known)
+        own: Tree = {"name": column.name, "kind": column.kind, "at": at[0], "size": len(at)}
+        described.append(own | known)
     return described
 
 
@@ -337,9 +338,10 @@ def _boolean(column: Column, mean: FloatArray, *_: Any) -> Tree:
 def _text(column: Column, mean: FloatArray, *_: Any) -> Tree:
     levels = list(column.encoder.levels)
     counts = column.cells.value_counts().reindex(levels, fill_value=0).to_numpy(np.int64)
-    if not counts.any():
-        return {"categories": levels, "typical": levels[int(mean.argmax())]}
-    return {"categories": levels, "typical": levels[int(counts.argmax())], "counts": counts}
+    most = counts if counts.any() else mean[: len(levels)]
+    known: Tree = {"categories": levels, "ranks": list(column.encoder.ranks)}
+    known["typical"] = levels[int(most.argmax())]
+    return known | ({"counts": counts} if counts.any() else {})
 
 
 def _date(column: Column, mean: FloatArray, *_: Any) -> Tree:
@@ -380,6 +382,7 @@ def _cells(encoder: ColumnEncoder, x: FloatArray, column: pd.Series) -> list[Any
             return [None if np.isnan(v) else bool(v) for v in x[:, 0].tolist()]
         case "text":
             levels = encoder.levels
+            x = x[:, : len(levels)]
             return [levels[int(row.argmax())] if (row == 1.0).any() else None for row in x]
         case _:
             there, timed = column.notna().to_numpy(), "hour" in encoder.parts

@@ -425,13 +425,17 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         return explain(self, X, background)
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Show the parameters, and the columns of a table below them."""
+        shown: str = super().__repr__(N_CHAR_MAX)
+        columns = "" if self.encoder_ is None else self.columns_.to_string(index=False)
+        return f"{shown}\n{columns}" if columns else shown
+
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Show the estimator in notebooks, and the columns of its table below it."""
         shown: dict[str, str] = super()._repr_mimebundle_(**options)
-        if self.encoder_ is not None:
-            shown["text/plain"] += "\n" + self.columns_.to_string(index=False)
-            if "text/html" in shown:
-                shown["text/html"] += self.columns_.to_html(index=False)
+        if self.encoder_ is not None and "text/html" in shown:
+            shown["text/html"] += self.columns_.to_html(index=False)
         return shown
 
     def on_inputs(self) -> Self:
