@@ -257,9 +257,9 @@ def in_python(feature: str, at: Python) -> None:
             fit_table_model(frame[["a", "kind", "y"]], "y", group="kind", estimator=chosen())
             fit_table_model(frame[["a", "b", "y"]], "y", time="b", estimator=chosen())
         case (
-            "scores and report on rows held out"
+            "scores and report on a test set"
             | "scores and report, cross-validation"
-            | "report on one network without rows held out"
+            | "report on one network without a test set"
         ):
             at.fit(network(), arrays("y"), report="page.html")
         case _:
@@ -314,7 +314,7 @@ def in_command(feature: str, at: Command) -> None:
         case "checkpoint, cross-validation":
             at.run(f"{CHOSEN} --checkpoint c")
             assert [*Path().glob("c*")]
-        case "scores and report on rows held out":
+        case "scores and report on a test set":
             assert "held out:" in at.run(f"{FAST} --report page.html --static")
             assert Path("page.html").exists()
         case "scores and report, cross-validation":
@@ -327,7 +327,7 @@ def in_command(feature: str, at: Command) -> None:
                 refused(f"{CHOSEN} --group kind")
             at.run(f"{CHOSEN} --group kind")
             at.run(f"{CHOSEN} --time a")
-        case "report on one network without rows held out":
+        case "report on one network without a test set":
             options = f"{FAST} --report page.html --static --test-fraction 0"
             refused(options) if at.on_disk or "--dask" in at.options else at.run(options)
         case _:

@@ -1,4 +1,4 @@
-"""Numbers, cells and fitted models in words: what a model is, how it was made and calibrated."""
+"""Numbers, cells and fitted models in words: the network, its selection and its calibration."""
 
 from __future__ import annotations
 
@@ -161,11 +161,11 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.1f} %"
 
 
-# ---- What a cross-validated estimator chose and how it was calibrated, in a line each
+# ---- Model selection and calibration of a cross-validated estimator, in a line each
 
 
 def choice_in_words(model: Any) -> str:
-    """Say in one line what a fitted `PBPRegressorCV` or `PBPClassifierCV` chose.
+    """Describe in one line what a fitted `PBPRegressorCV` or `PBPClassifierCV` selected.
 
     >>> import numpy as np
     >>> from probprop import PBPRegressorCV
@@ -198,7 +198,7 @@ def power_name(power: float) -> str:
 
 
 def calibration_in_words(model: Any) -> str:
-    """Say in one line how a fitted `PBPRegressorCV` or `PBPClassifierCV` was calibrated."""
+    """Describe in one line how a fitted `PBPRegressorCV` or `PBPClassifierCV` was calibrated."""
     calibration: Calibration | ClassCalibration = model.calibration_
     if isinstance(calibration, ClassCalibration):
         losses = f"{calibration.log_loss:.3f} ({calibration.raw_log_loss:.3f} before)"
@@ -217,7 +217,7 @@ def calibration_in_words(model: Any) -> str:
 
 
 def gain_in_words(calibration: Calibration) -> str:
-    """Say what the noise network gains, with the standard error."""
+    """Describe the gain of the noise network, with its standard error."""
     return f"{calibration.gain:+.3f} ± {calibration.gain_error:.3f}".replace("-", "−")
 
 

@@ -1,7 +1,7 @@
-"""Save and load fitted models: what each class has in a file, and which values it may have.
+"""Save and load fitted models: the fields of each class in a file, and their valid values.
 
-`probprop.io` writes and checks the fields that are declared here, or annotated in their class. What
-follows from other fields is not in the file: it is computed by whatever makes the object.
+`probprop.io` writes and checks the fields that are declared here, or annotated in their class.
+Derived fields are not in the file: they are computed when the object is made.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def save(model: Any, path: _Path) -> None:
 
 
 def load(path: _Path) -> Any:
-    """Read a model that its `save` method wrote; it predicts and goes on exactly as before.
+    """Load a model written by its `save` method; predictions and updates are bit-identical.
 
-    A file that is no model, is damaged, or was written by a newer probprop raises
-    `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.
+    A file that is not a model, is damaged, or was written by a newer probprop raises
+    `ModelFileError`. Loading runs no code from the file.
     """
     with io.reading_model(path):
         tree, arrays, _ = io.read_file(path, MODEL)
@@ -90,7 +90,7 @@ def load(path: _Path) -> Any:
 
 
 def facts_of(model: Any) -> list[list[str]]:
-    """Describe a model in words, but for its features and version, which the header has."""
+    """Describe a model in words, without its features and version, which are in the header."""
     plain = isinstance(model, BaseEstimator)
     estimator, target = (model, "the target") if plain else (model.estimator, model.target)
     facts = model_facts(estimator, [], target)
@@ -163,9 +163,9 @@ def _taken_parameters(model: Any) -> dict[str, Any]:
 
 
 def _is_splitter(cv: Any) -> bool:
-    """Whether a file can hold how samples are split: "auto", an int, or scikit-learn's splitter.
+    """Whether a file can hold the parameter `cv`: "auto", an int, or scikit-learn's splitter.
 
-    Others are refused: a model that came back with other folds would be fitted again with those.
+    Other splitters are refused: a loaded model would use other folds in a later fit.
     """
     if isinstance(cv, str | int | np.integer):
         return cv == "auto" if isinstance(cv, str) else not isinstance(cv, bool)
@@ -485,14 +485,13 @@ def _check_table(model: Any) -> None:
             raise ValueError("scores/targets does not have the scores of each target")
 
 
-# ---- A trial: numbers may fit together and still be of no use
+# ---- A trial prediction, because valid fields may not make a valid model
 
 
 def _check_answers(model: Any) -> None:
-    """Refuse an estimator that predicts nothing finite, or whose training could not go on.
+    """Refuse an estimator without finite predictions, or whose training cannot be continued.
 
-    Parts that do not fit together fail here. A weight of 1e200 is a finite number, and so is a
-    noise of 5e-324, but no prediction follows.
+    Inconsistent parts fail here, and so do extreme weights such as 1e200 and a noise of 5e-324.
     """
     nameless = model.on_inputs() if hasattr(model, "on_inputs") else copy(model)
     vars(nameless).pop("feature_names_in_", None)  # without which the samples would be warned of
@@ -527,7 +526,7 @@ def _samples(model: Any) -> Array:
 
 
 def _check_refinement(network: Any) -> None:
-    """Refuse a prior whose next refinement, which `partial_fit` makes, leaves no weights."""
+    """Refuse a prior whose next refinement, in `partial_fit`, leaves no valid weights."""
     q = network.posterior_
     groups = None if network.prior == "shared" else np.arange(q.layer_sizes[0], dtype=np.int32)
     refined, _ = ENGINES["native"].refine_prior(q, groups=groups)

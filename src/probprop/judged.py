@@ -1,4 +1,4 @@
-"""Scores of predictions, with the baseline and the verdict: what a report and a command show."""
+"""Scores of predictions, with the baseline and the verdict, for reports and the command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def show(name: str, value: float) -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """How good the predictions of one target are.
+    """Scores of the predictions of one target.
 
     The baseline predicts without features: the marginal mean and standard deviation of the training
     target, or the class shares of these rows; None if that is not known. The log-likelihood leaves

@@ -1,7 +1,7 @@
-"""Rows on a Dask cluster: shards that are futures, with a lineage that goes back to the files.
+"""Samples on a Dask cluster: shards are futures that can be recomputed from the files.
 
-No task is pinned to a worker: where one dies, others load its shards again from where they came
-and make its tasks again, to the same bits.
+No task is pinned to a worker: if one dies, other workers load its shards again and repeat its
+tasks, with a bit-identical result.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from probprop.table.names import TableError
 T = TypeVar("T")
 
 
-# ---- Whose workers do the work
+# ---- The cluster
 
 
 @contextmanager
 def client_or_local(client: Client | None) -> Iterator[Client]:
-    """Yield the client given or the current one; without any, start one, say so, and end it."""
+    """Yield the given or the current client; without any, start a local cluster, with a note."""
     if client is None:
         try:
             client = default_client()
-        except ValueError:  # there is none
+        except ValueError:  # there is no current client
             with Client(dashboard_address=":0") as local:
                 print(
                     f"probprop.fit: no Dask client, so a local cluster was started for this "
@@ -138,7 +138,7 @@ class ClusterRows:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What besides the estimator decides the result."""
+        """What determines the result besides the estimator."""
         return {"n_shards": str(len(self.shards))}
 
     def map(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -196,9 +196,9 @@ def load_shards(
     seed: int = 0,
     test: Kept = NONE_KEPT,
 ) -> ClusterRows:
-    """Survey all pieces of a source, then load and measure the shards, which take them in turn.
+    """Survey all pieces of a source, then load and measure the shards, with the pieces in turn.
 
-    With `test` some rows of every piece are held out; the seed draws them.
+    With `test` some rows of every piece, drawn by the seed, are a test set.
     """
     pieces, reader = source.tasks(n_threads(client)), source.reader
     if n_shards is not None and n_shards > len(pieces):
@@ -251,7 +251,7 @@ def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) ->
 def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
     """Return what makes more epochs of trainings as tasks, as `search.advance`, to the same bits.
 
-    Their rows, which runs may share, go to the cluster once.
+    Their rows, which runs may share, are sent to the cluster once.
     """
     sent: dict[int, tuple[Array, Any]] = {}
 
@@ -280,7 +280,7 @@ def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
 
 
 def itself(value: T) -> T:
-    """Return it: a task, which can be made again where a worker dies, as sent data cannot."""
+    """Return the argument: unlike sent data, a task can be repeated if a worker dies."""
     return value
 
 

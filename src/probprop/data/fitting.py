@@ -1,4 +1,4 @@
-"""`probprop.fit` and `probprop.predict`: one door to rows in memory, on disk and on a cluster."""
+"""`probprop.fit` and `probprop.predict`: samples in memory, on disk and on a cluster."""
 
 from __future__ import annotations
 
@@ -107,34 +107,34 @@ def fit(
 ) -> Estimator | TableModel:
     """Fit an estimator on rows in memory, in files larger than memory, or on a Dask cluster.
 
-    Rows that fit into memory are fitted by the estimator's own `fit`, to the same bits. Larger
-    ones are read twice: first to look at them, then they are put on disk in random order, 8 bytes
-    for each number, and all epochs read them there. With a client, or for a dask collection, the
-    workers of a cluster share the training: each learns rows of its own, and after each round what
-    they learned is combined. `docs/guide/large.md` has a table of what works where.
+    Data that fit into memory are fitted by the estimator's own `fit`, bit-identically. Larger data
+    are read twice, to find the types of the columns and to write the samples to disk in random
+    order, 8 bytes per number; all epochs read them there. With a client, or for a dask collection,
+    the workers of a cluster share the training: each updates on its own shard, and the results are
+    combined after each round. `docs/guide/large.md` has a table of what works where.
 
     Parameters
     ----------
     estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
-        A clone of it is fitted. Of rows that are not in memory, the last two choose on a sample of
-        20,000, and fit the networks of the folds on all rows: see Notes.
+        A clone of it is fitted. Outside memory, the last two select hyperparameters on a sample of
+        20,000 rows, and train the networks of the folds on all rows: see Notes.
     source : tuple of arrays, DataFrame, str, path-like, iterable or callable
         Arrays are a tuple (X, y), (X, y, sample_weight) or (X, y, sample_weight, y_std), as the
         `fit` of the estimator takes them, or of dask arrays. A table is a pandas or dask DataFrame,
         or the path, the folder or the pattern of Parquet or text files, or a list of paths. An
         iterable yields blocks of rows, each a tuple of arrays; it must yield the same blocks each
-        time: a list, an object whose `__iter__` starts anew, or a function without arguments that
+        time: a list, an object whose `__iter__` starts again, or a function without arguments that
         returns an iterator, such as a generator function. A generator itself is refused, since it
-        ends after the first time.
+        can be iterated over only once.
     target : str or sequence of str, default=None
-        Column, or columns, of a table to predict. Rows without a target are left out.
+        Column, or columns, of a table to predict. Rows without a target are dropped.
     features : sequence of str, default=None
         Columns of a table to predict it from; None means all others.
     drop : sequence of str, default=()
         Columns of a table to leave out.
     weight : str, default=None
         Column of a table with the sample weights, 0 or more: `sample_weight` of the estimators.
-        Rows of weight 0 are left out.
+        Rows of weight 0 are dropped.
     error : str or sequence of str, default=()
         Column of a table with the known standard deviations of the target, one for each target:
         `y_std` of `PBPRegressor`.
@@ -150,15 +150,15 @@ def fit(
         cluster have limits of their own.
     n_shards : int, default=None
         Shards of the rows on a cluster, at most the number of partitions, row groups or files. None
-        is one for each thread of the cluster. They decide the result: give a number if it must not
-        depend on the size of the cluster.
+        is one for each thread of the cluster. The result depends on it: give a number if it must
+        not depend on the size of the cluster.
     rounds : int, default=None
         Synchronization rounds of an epoch on a cluster; None is the number of shards, and at least
         16 for each hidden layer.
     checkpoint : str or path-like, default=None
         File for the state of the training, written after a round, or a part of an epoch, at most
         once a second, and on Ctrl-C. The same call continues from it to the same bits; other data,
-        settings or versions are refused. The `random_state` must be an int. Each member of an
+        parameters or versions are refused. The `random_state` must be an int. Each member of an
         ensemble, or network of a fold, has its number appended; the search, the word choice.
     callback : callable, default=None
         Called with the `Epoch` after each pass; returning True stops the fit there. For a
@@ -173,8 +173,8 @@ def fit(
 
     Notes
     -----
-    On a cluster a worker that dies changes nothing: others load its shards again, and the result is
-    the same, bit for bit, on processors of one kind.
+    If a worker of a cluster dies, other workers load its shards again, and the result is
+    bit-identical on processors of one kind.
 
     Cross-validated estimators on rows that are not in memory run the search on a sample of 20,000
     rows. Then the networks of the stacked candidates learn all rows outside their folds, of which
@@ -230,7 +230,7 @@ def fit(
 
 
 def predict(model: Any, X: Any, *, coverage: float = 0.95) -> dd.DataFrame:
-    """Predict every row, partition by partition; nothing is computed until you ask for it.
+    """Predict every row, partition by partition, lazily.
 
     Parameters
     ----------
@@ -253,11 +253,11 @@ def predict(model: Any, X: Any, *, coverage: float = 0.95) -> dd.DataFrame:
     return predict_partitions(model, X, coverage)
 
 
-# ---- From what a user passes to a source
+# ---- Sources from user input
 
 
 def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
-    """Return what a user passed as a source."""
+    """Return the source of user input."""
     network = clone(member_kind(estimator) if isinstance(estimator, PBPEnsemble) else estimator)
     if is_path(given) or (isinstance(given, list | tuple) and given and all(map(is_path, given))):
         from probprop.data.tables import file_source, table_reader
@@ -289,7 +289,7 @@ def is_of_dask(given: Any) -> bool:
 
 
 def check_estimator(estimator: Any) -> None:
-    """Refuse what is no estimator of probprop, and parameters out of range."""
+    """Refuse other objects than estimators of probprop, and parameters out of range."""
     if isinstance(estimator, PBPEnsemble):
         check_ensemble(estimator)
     elif isinstance(estimator, Network | CrossValidated):
@@ -311,7 +311,7 @@ def columnwise(
     error: str | Sequence[str] = (),
     na: Sequence[str] | None = None,
 ) -> Columnwise:
-    """Return what a user says about the columns of a table."""
+    """Return the roles of the columns of a table."""
 
     def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
         return (given,) if isinstance(given, str) else tuple(given or ())
@@ -409,7 +409,7 @@ def _train_network(
     checkpoint: _Path | None,
     callback: Callback | None,
 ) -> None:
-    """Make the rounds, or the parts, of one network and publish what they reached."""
+    """Make the rounds, or the parts, of one network and publish the result."""
     likelihood: Any = rows.schema.likelihood
     plan, mean_weight = plan_of(model, likelihood), shards.mean_weight(rows.summaries)
     if plan.output_layer == "full":
@@ -439,7 +439,7 @@ def _train_network(
     publish(model, made.fitted, list(made.history), mean_weight)
 
 
-# ---- Cross-validated estimators: the choice on a sample, the networks on all rows
+# ---- Cross-validated estimators: model selection on a sample, training on all rows
 
 
 def fit_cross_validated(
@@ -533,11 +533,11 @@ def fit_cross_validated(
     return model  # type: ignore[no-any-return]
 
 
-# ---- The sample, and the choice
+# ---- The sample, and the model selection
 
 
 def draw(loaded: Loaded, shard: int, split: Folds, n_of: Mapping[int, int]) -> tuple[Loaded, Array]:
-    """Draw `n_of[shard]` rows of a shard, or of a pile, and return them with their folds."""
+    """Draw `n_of[shard]` rows of a shard, or of a partition, and return them with their folds."""
     own = loaded[split.order(shard, len(loaded.y))[: n_of[shard]]]
     return own, np.arange(len(own.y)) % split.n_folds
 
@@ -570,7 +570,7 @@ def measure_folds(
 
 
 def _view(problem: Problem, candidate: Candidate, bounds: InputBounds, mean_weight: float) -> View:
-    """Return how the networks of a candidate see rows."""
+    """Return the view of the rows for the networks of a candidate."""
     seen, encodings = problem.seen_by(candidate), problem.encodings
     encoding = encodings.of(candidate.n_bins)
     transformation = getattr(seen.judge, "transformation", None)
@@ -628,7 +628,7 @@ class Networks:
             self.trainings.append(begun)
 
     def evaluate(self) -> Evaluation:
-        """Evaluate the networks on the rows of the sample that each has not seen."""
+        """Evaluate each network on the rows of the sample in its fold."""
         none = Rows(self.sample.y[:0], None, self.sample.y[:0])
         runs = tuple(Run(self.view.plan, own.fitted, none, None) for own in self.trainings)
         history = tuple(list(own.history) for own in self.trainings)
@@ -636,7 +636,7 @@ class Networks:
         return evaluate(trial, self.sample, self.sample.folds)
 
     def train(self, rungs: Sequence[int], files: Files, report: Report) -> Evaluation:
-        """Train all folds from rung to rung while that gains; return the best evaluation."""
+        """Train all folds from rung to rung with early stopping; return the best evaluation."""
         best: Evaluation | None = None
         n_folds, last = len(self.trainings), rungs[-1]
         for start, end in pairwise((0, *rungs)):

@@ -1,7 +1,7 @@
-"""Rows that wait for a training: all in memory, on disk in one shard, or on a cluster in several.
+"""Samples for a training: in memory, on disk in one shard, or on a cluster in several.
 
-Rows in memory are for the estimator's own `fit`. The others are measured shard by shard (on disk,
-pile by pile), and a training takes them by parts of an epoch.
+Samples in memory are for the estimator's own `fit`. On disk or a cluster, shards (on disk: piles)
+are measured one by one, and a training uses them in parts of an epoch.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ COPIES = 4
 _CELL = 8  # bytes of a number
 _BINS = (4, 8, 16, 32, 64)  # of a feature, in the encodings that are compared
 _COPIES_OF_SAMPLE = 5  # encoded, in the folds, and standardized: measured
-_SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
+_SORTED = 0.05  # share of the target's variance between shards above which there is a warning
 
 
 class ShardWarning(UserWarning):
     """The shards have different targets, which makes the fit worse."""
 
 
-# ---- What is known of a shard
+# ---- Summaries of shards
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What a training needs to know of the rows of a shard, or of a pile."""
+    """Summary of the rows of a shard, or of a pile."""
 
     shard: int  # its number
     n: int  # rows
@@ -97,7 +97,7 @@ def warn_of_order(summaries: Sequence[Summary]) -> None:
         )
 
 
-# ---- What a network learns of a shard
+# ---- The training rows of a network in a shard
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class Folds:
         return training.shard_order(self.seed, shard, n)
 
     def learned(self, shard: int, n: int, fold: int) -> Array:
-        """Return the rows that the network of a fold learns, in random order."""
+        """Return the training rows of the network of a fold, in random order."""
         learned: Array = self.order(shard, n)[np.arange(n) % self.n_folds != fold]
         return learned
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How a network sees rows: bounded, encoded and transformed; by default as they are."""
+    """The inputs and targets of a network: bounded, encoded, transformed; by default unchanged."""
 
     plan: Plan
     bounds: InputBounds | None = None
@@ -151,7 +151,7 @@ class View:
         inputs = completed.inputs(self.encoding, self.plan.dtype)
         entries, X_var = features(self.plan, standardizer, inputs)
         weights, y_std = loaded.weights, loaded.y_std
-        if weights is not None:  # also where all are 1: other shards may have other weights
+        if weights is not None:  # also if all are 1: other shards may have other weights
             relative = relative_weights(weights, self.mean_weight)
             weights = np.ones(len(weights)) if relative is None else relative
         y_var = None if y_std is None else training.target_variance(self.plan, standardizer, y_std)
@@ -160,20 +160,20 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """One network of a training: how it sees rows, and which of them it learns."""
+    """One network of a training: its view of the rows, and its training rows."""
 
     view: View
-    standardizer: Standardizer  # of all rows that it learns
+    standardizer: Standardizer  # of all its training rows
     seed: int
-    folds: Folds | None = None  # None: it learns all rows
-    fold: int = -1  # whose rows it does not learn
+    folds: Folds | None = None  # None: it is trained on all rows
+    fold: int = -1  # the fold it is not trained on
 
     def n_learned(self, n: int) -> int:
-        """Return how many of the n rows of a shard it learns."""
+        """Return how many of the n rows of a shard it is trained on."""
         return n if self.folds is None else n - len(range(self.fold, n, self.folds.n_folds))
 
     def learned(self, shard: int, n: int) -> Array:
-        """Return which of the n rows of a shard it learns, in random order."""
+        """Return which of the n rows of a shard it is trained on, in random order."""
         if self.folds is None:
             return training.shard_order(self.seed, shard, n)
         return self.folds.learned(shard, n, self.fold)
@@ -192,7 +192,7 @@ class Learner:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The training of one network, as far as it has come."""
+    """The training of one network, and its state."""
 
     learner: Learner
     setting: training.Setting
@@ -217,7 +217,7 @@ def start_training(
     folds: Folds | None = None,
     fold: int = -1,
 ) -> Training:
-    """Return a training before the first round, of a network that learns all folds but one."""
+    """Return a training before the first round, of a network trained on all folds but one."""
     none = Inputs(np.zeros((0, len(standardizer.x_mean))))
     near = folds is not None or n_epochs == 1
     begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, near_draw=near)
@@ -239,7 +239,7 @@ def make_epochs(
 ) -> Training:
     """Make the rounds up to so many epochs; the callback returns True to stop after one of them.
 
-    The rounds that a file has are not made again. It gets the last whole round, also on Ctrl-C.
+    Rounds in the checkpoint are not repeated. It gets the last whole round, also on Ctrl-C.
     """
     now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
     if file is not None and (kept := file.read()):
@@ -266,7 +266,7 @@ def make_epochs(
     return now
 
 
-# ---- What is known of all shards
+# ---- Summary of all shards
 
 
 def n_rows(summaries: Sequence[Summary]) -> int:
@@ -324,7 +324,7 @@ class MemoryRows:
 
 @dataclass(frozen=True, eq=False)
 class DiskRows:
-    """All rows on disk: one shard, of which an epoch takes a part after the other."""
+    """All rows on disk: one shard, used in several parts per epoch."""
 
     schema: Schema
     scratch: Scratch  # the fields of `Loaded`, with y as the likelihood encodes it
@@ -332,12 +332,12 @@ class DiskRows:
 
     @cached_property
     def summaries(self) -> list[Summary]:
-        """What is known of each pile that has rows."""
+        """Summary of each pile that has rows."""
         return self.map(summarize, self.schema.likelihood)
 
     @property
     def settings(self) -> dict[str, str]:
-        """What besides the estimator decides the result."""
+        """What determines the result besides the estimator."""
         return {"training in parts (out of core)": str(self.scratch.shape.n_parts)}
 
     def map(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -349,7 +349,7 @@ class DiskRows:
         return self.scratch.shape.n_parts
 
     def sizes(self, learner: Learner) -> tuple[int, ...]:
-        """Return the number of rows that a network learns."""
+        """Return the number of training rows of a network."""
         return (sum(learner.n_learned(summary.n) for summary in self.summaries),)
 
     def mapped(self, learner: Learner) -> training.MapShards:
@@ -377,7 +377,7 @@ def sample_sizes(sizes: Sequence[int], n: int) -> list[int]:
 
 
 class Kept(NamedTuple):
-    """Which rows are held out of a fit, to judge it on."""
+    """Which rows are a test set."""
 
     share: float = 0.0  # of all rows
     most: int = 0  # rows
@@ -387,16 +387,16 @@ NONE_KEPT = Kept()
 
 
 class Known(NamedTuple):
-    """What is known of a piece after the first pass."""
+    """A piece after the first pass."""
 
     label: str
     n: int  # rows that count
     first: int  # the number of the first one among all rows
-    out: Array  # the places of those that are held out
+    out: Array  # the places of the test rows
 
 
 def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
-    """Return what the first pass has found, with the rows to hold out, drawn from all pieces."""
+    """Return the pieces after the first pass, with a test set drawn from all of them."""
     sizes = [survey.n for survey in surveys]
     n = sum(sizes)
     n_out = min(max(1, round(test.share * n)), test.most) if test.share > 0.0 else 0
@@ -433,7 +433,7 @@ def rows_of_piece(rows: Any, known: Known, schema: Schema, numbers: Array) -> An
 
 
 def paired(known: Sequence[Known], pieces: Iterator[Piece]) -> Iterator[tuple[Known, Piece]]:
-    """Yield each piece with what is known of it; refuse other pieces than in the first pass."""
+    """Yield each piece with its first survey; refuse other pieces than in the first pass."""
     for before, piece in zip_longest(known, pieces):
         if before is None or piece is None or before.label != piece.label:
             labels = [each.label if each else "nothing" for each in (before, piece)]
@@ -457,9 +457,9 @@ def read_here(
 ) -> Iterator[MemoryRows | DiskRows]:
     """Read all rows of a source within a limit, in bytes of memory of this process; yield them.
 
-    The seed draws the rows that are held out and the piles of the others. With `n_sample` above 0
-    hyperparameters are chosen on so many rows, and all rows are learned in an encoding, which is
-    wider. A limit of None keeps all rows in memory.
+    The seed draws the test rows and the piles of the training rows. With `n_sample` above 0
+    hyperparameters are selected on a sample of this size, and rows are encoded in training, which
+    takes more memory. A limit of None keeps all rows in memory.
     """
     budget = np.inf if limit is None else limit - RESERVED
     surveys = [source.reader.survey(piece.rows, piece.label) for piece in source.pieces(None)]

@@ -45,10 +45,10 @@ class Mixture(base.TargetDistribution):
         Standard deviation of the network output in each member, in target units; 0 or more.
     aleatoric_stds : float, or array-like with as many axes as means
         Standard deviation of the noise in each member, in target units; above 0. An array has the
-        shape of means, or 1 in place of any of its axes: (S, 1) is noise that does not depend on
+        shape of means, or 1 instead of any of its axes: (S, 1) is noise that does not depend on
         the sample. The attribute has the shape of means.
     weights : array-like of shape (S,), default=None
-        Weights of the members, 0 or more; None stands for equal weights. The attribute sums to 1.
+        Weights of the members, 0 or more; None means equal weights. The attribute sums to 1.
     tail : float or array-like as aleatoric_stds, default=None
         Variance of the logarithm of the noise variance, 0 or more and below 1000: heavy tails, of
         which most of the noise may come from a few large errors. None is Gaussian noise.
@@ -156,8 +156,8 @@ class Mixture(base.TargetDistribution):
     def of(cls, members: Sequence[Mixture], weights: ArrayLike | None = None) -> Self:
         """Return the mixture of mixtures of the same samples.
 
-        If the noise of one has a tail, Gaussian noise of others has a tail of 0; Student-t noise
-        must be the noise of all. None as `weights` stands for equal weights of the mixtures.
+        If one mixture has a tail, Gaussian noise of others has a tail of 0; Student-t noise
+        must be the noise of all. If `weights` is None, the mixtures have equal weights.
         """
         shapes = [p.means.shape[1:] for p in members]
         if len(set(shapes)) != 1 or len({p.dof is None for p in members}) != 1:
@@ -328,7 +328,7 @@ class Mixture(base.TargetDistribution):
         return noise, self.weights, mean, epistemic_std, aleatoric_std, shape
 
     def _of_targets(self, query: str, y: ArrayLike, power: float | None = None) -> FloatArray:
-        """Ask the kernel for something of each of the targets, which broadcast."""
+        """Evaluate a function of the kernel at targets, which broadcast."""
         y = np.asarray(y, np.float64)
         shape = np.broadcast_shapes(y.shape, self.means.shape[1:])
         samples = shape[len(shape) - self.means.ndim + 1 :]
@@ -352,7 +352,7 @@ class Mixture(base.TargetDistribution):
 
 
 def _floats(values: ArrayLike) -> FloatArray:
-    """Return an array of floats, the same object where it is one; single precision stays."""
+    """Return an array of floats, without a copy if possible; single precision stays."""
     array = np.asarray(values)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 

@@ -34,7 +34,12 @@ from probprop.inference.checkpoint import (
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.prediction import predictive, with_noise, with_output_layer
+from probprop.inference.prediction import (
+    output_layer_after,
+    predictive,
+    with_noise,
+    with_output_layer,
+)
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run, check_learned, warn_of_counts
 
@@ -47,7 +52,7 @@ class SavedMixin:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        A crash never leaves half a model. A RandomState instance comes back as None. For
+        The file is written atomically. A RandomState instance comes back as None. For
         cross-validated estimators the file has all but the attributes `oof_*_`, and a
         `cv` that is not an int must be a splitter of scikit-learn.
         """
@@ -198,7 +203,7 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
         y_std: ArrayLike | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
+        """Train a new model for `n_epochs` epochs.
 
         Ctrl-C leaves the estimator as it was after the last whole epoch, or before the call.
 
@@ -272,7 +277,7 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
         """Posterior mean of the variance of the weights' prior."""
         return self.posterior_.prior_variance
 
-    # ---- What scikit-learn asks
+    # ---- What scikit-learn needs
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a posterior: checks of data that failed leave other traces."""
@@ -386,17 +391,24 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     """Make one pass over these rows, in the order given, from where the model is."""
     first = not hasattr(model, "posterior_")
     plan = plan_of(model, data.likelihood)
-    if plan.output_layer == "full":
+    if plan.output_layer == "full" and first:
         raise ValueError(
-            'partial_fit is not available for output_layer="full": the features of past samples '
-            "would change with the network. Use fit with all samples, or "
-            'output_layer="mean_field".'
+            'partial_fit of output_layer="full" needs a model that was fitted: its features must '
+            'not change. Use fit first, or output_layer="mean_field".'
         )
     if first:
         random_state = check_random_state(model.random_state)
         before = training.start(plan, data.X, data.y, random_state, near_draw=True)
     else:
         before = state_of(model)
+    if plan.output_layer == "full":  # exact, given the features, which stay
+        given = (data.X, data.y, data.weights)
+        q = output_layer_after(plan, before.posterior, before.standardizer, *given)
+        n_iter, n = before.epoch.n_iter + 1, len(data.y)
+        model.history_.append(before.epoch._replace(n_iter=n_iter, n_points=n))
+        after = replace(before, posterior=q, n_samples_seen=before.n_samples_seen + n)
+        publish(model, after, model.history_, data.mean_weight)
+        return
     begun = training.begin(plan, before, data.X, data.y, weights=data.weights, y_std=data.y_std)
     (run,) = training.train(begun, [1])
     history = [] if first else model.history_

@@ -16,7 +16,7 @@ from probprop.inference.training import warn_of_counts
 
 
 class LabelsMixin(ClassifierMixin):  # type: ignore[misc]
-    """What a classifier knows from its likelihood."""
+    """Attributes of a classifier that follow from its likelihood."""
 
     likelihood_: LabelLikelihood
 
@@ -48,7 +48,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`.
+        Number of epochs of `fit`.
     evidence_cap : float or None, default=10.0
         Tempering: the effective sample size of the posterior is at most `evidence_cap` times the
         number of samples. At least 1; with None, no cap, probabilities become more over-confident
@@ -68,7 +68,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
     posterior_, standardizer_ : Posterior, Standardizer
         The approximate posterior, with unit noise that is not learned; means and scales.
     n_iter_, n_samples_seen_ : int
-        Passes made by `fit` and `partial_fit`; samples given to them, each counted once.
+        Epochs of `fit` plus calls of `partial_fit`; number of samples passed to them.
     mean_sample_weight_, prior_variance_, log_evidence_ : float
         As in `PBPRegressor`.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features,)
@@ -106,7 +106,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
         classes : array-like of shape (n_classes,), default=None
-            All classes there will be. The first call needs them, unless y is a matrix of labels.
+            All classes that may occur. Required in the first call, unless y is a matrix of labels.
         sample_weight, X_std : array-like, default=None
             As in `PBPRegressor.partial_fit`, which also says how features are standardized.
 

@@ -22,7 +22,7 @@ from probprop.estimators.validation import check_layer_sizes
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
 
-WORTH_TELLING = 10.0  # seconds from which on a fit is announced
+WORTH_TELLING = 10.0  # minimum number of seconds of a fit that is announced
 _WITH_GRADIENT = 1.2  # times the integral alone, as measured
 _PROBED = 20  # integrals
 _ROWS = 2_000  # of the updates that are timed

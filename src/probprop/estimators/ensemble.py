@@ -1,4 +1,4 @@
-"""PBPEnsemble: several networks from different seeds, whose predictive is their mixture."""
+"""PBPEnsemble: the mixture of several networks from different seeds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.checkpoint import check_seed
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Epoch
-from probprop.inference.prediction import predictive, with_noise
+from probprop.inference.prediction import SampledOutputLayer, predictive, with_noise
 from probprop.inference.training import map_in_threads, warn_of_counts
 
 Member = PBPRegressor | PBPClassifier
@@ -51,9 +51,8 @@ def _of_first(name: str) -> Any:
 class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
-    The seed determines the initial weights and the order of the samples. The predictive is the
-    equal mixture of the predictives of the members: it is wider where they disagree. To
-    scikit-learn the ensemble is what `estimator` is.
+    The seed determines the initial weights and the order of the samples. The predictive
+    distribution is the equal mixture over the members: it is wider where they disagree.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         y_std: ArrayLike | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Start afresh and fit every member.
+        """Fit every member; a previous fit is discarded.
 
         Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
 
@@ -249,7 +248,7 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     @available_if(is_regressor)  # type: ignore[untyped-decorator]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
-    ) -> list[SampledNetwork]:
+    ) -> list[SampledNetwork | SampledOutputLayer]:
         """Draw `n` networks, each from the posterior of a randomly chosen member."""
         check_is_fitted(self)
         validation.check_int("n", n, 1)
@@ -289,7 +288,7 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         return min(int(effective_n_jobs(self.n_jobs)), len(members))
 
     def _each(self, call: Callable[[Member], T], members: list[Member]) -> list[T]:
-        """Call it with every member, in threads: the engine releases the GIL."""
+        """Call a function with every member, in threads: the engine releases the GIL."""
         return map_in_threads(call, members, self._n_threads(members))
 
 
@@ -316,7 +315,7 @@ def seed_of(ensemble: Any) -> int | RandomState | None:
 
 
 def new_members(ensemble: Any) -> list[Member]:
-    """Return the members of an ensemble that knows its features, not yet fitted."""
+    """Return the unfitted members of an ensemble whose features are known."""
     estimator, seeds = member_kind(ensemble), member_seeds(seed_of(ensemble), ensemble.n_members)
     members = [clone(estimator).set_params(random_state=seed, verbose=0) for seed in seeds]
     for member in members:

@@ -13,12 +13,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
+from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.base import PBPEstimator, PredictMixin, plan_of
 from probprop.estimators.validation import Given, check_int, read_inputs
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import refuse_output_layer, sensitivity_at
+from probprop.inference.prediction import (
+    SampledOutputLayer,
+    sample_function,
+    sensitivity_at,
+)
 from probprop.inference.training import warn_of_counts
 from probprop.reference.prior import relevance
 
@@ -27,10 +31,10 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
     The weights of a ReLU network have a factorized Gaussian posterior; the precisions of the
-    noise and of the weights' prior have Gamma posteriors. All are learned by passes over the
-    data, one sample at a time, without a learning rate.
+    noise and of the weights' prior have Gamma posteriors. All are learned by one update (ADF step)
+    per sample, without a learning rate.
 
-    The likelihood of each sample is absorbed again in every epoch, so the posterior narrows with
+    The likelihood of each sample is used again in every epoch, so the posterior narrows with
     the number of epochs. `evidence_cap` bounds the effective sample size. `PBPRegressorCV` selects
     both, and more, by cross-validation.
 
@@ -39,8 +43,8 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`; 40 is the protocol of [PBP15]. A single one is made
-        as `partial_fit` makes it.
+        Number of epochs of `fit`; 40 is the protocol of [PBP15]. A single epoch is equivalent to
+        `partial_fit`.
     evidence_cap : float or None, default=None
         Tempering: the effective sample size of the posterior is at most `evidence_cap` times the
         number of samples, for `partial_fit` of those seen so far. At least 1; None, [PBP15], has no
@@ -67,7 +71,7 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
         Whether the noise is homoscedastic, [PBP15], or heteroscedastic. With "input", a second
         network learns the logarithm of its variance from the residuals of the first.
     noise_layer_sizes : int or sequence of int, default=(20,)
-        Units in each hidden layer of the network of the noise.
+        Units in each hidden layer of the noise network.
     noise_tail : {"gaussian", "heavy"}, default="gaussian"
         The noise of [PBP15], or heavy-tailed noise, robust to outliers: its variance is
         log-normal around a common level, with a learned width.
@@ -98,9 +102,9 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
     standardizer_ : Standardizer
         Means and scales of the first data seen.
     n_iter_ : int
-        Passes made: epochs of `fit` plus calls of `partial_fit`.
+        Epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
-        Number of samples given to `fit` and `partial_fit`, each counted once.
+        Number of samples passed to `fit` and `partial_fit`.
     mean_sample_weight_ : float
         Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`; or 1.
     n_features_in_, n_outputs_ : int
@@ -201,7 +205,7 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
     ) -> Self:
         """Update the model by one pass over these samples, in the order given.
 
-        The first call determines the means and scales by which all calls standardize, so the first
+        The first call sets the means and scales that standardize all later calls, so the first
         batch should be typical of the stream.
 
         Parameters
@@ -250,7 +254,11 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
         predicted: Mixture = self._predictive(X, X_std, sample_weight)
         if not student_t:
             return predicted
-        refuse_output_layer(self.posterior_, "student_t=True")
+        if self.posterior_.output_layer is not None:
+            raise ValueError(
+                'student_t=True is not available for output_layer="full", whose noise variance is '
+                "one number."
+            )
         if predicted.tail is not None:
             raise ValueError(
                 'student_t=True is for constant, Gaussian noise, but this model has noise="input" '
@@ -281,17 +289,18 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
-    ) -> list[SampledNetwork]:
+    ) -> list[SampledNetwork | SampledOutputLayer]:
         """Draw `n` networks from the posterior, as Thompson sampling needs them.
 
         Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
         """
         check_is_fitted(self)
         self._check_one_target("sample_functions")
-        refuse_output_layer(self.posterior_, "sample_functions")
         check_int("n", n, 1)
         rng = check_random_state(random_state)
-        return [sample_network(self.posterior_, self.standardizer_, rng) for _ in range(n)]
+        plan = plan_of(self, self.likelihood_)
+        each = (plan, self.posterior_, self.standardizer_, rng)
+        return [sample_function(*each) for _ in range(n)]
 
     # ---- Fitted attributes that follow from others
 

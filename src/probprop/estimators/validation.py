@@ -1,4 +1,4 @@
-"""Checks of what a user passes, in scikit-learn's words: the parameter, its range, what came."""
+"""Checks of user input, in scikit-learn's words: the parameter, its range, the value given."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def check_sample_weight(sample_weight: Any, X: Samples) -> FloatArray | None:
 
 
 def _is_plain(estimator: Any, X: Any) -> TypeGuard[Array]:
-    """Whether scikit-learn would take X as it is: its own checks take longer than one row does."""
+    """Whether scikit-learn would accept X unchanged: its checks take longer than one row does."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2
@@ -134,7 +134,7 @@ def _is_plain(estimator: Any, X: Any) -> TypeGuard[Array]:
 
 
 def _are_plain_targets(y: Any, n: int) -> TypeGuard[Array]:
-    """Whether scikit-learn would take the values y of n rows as they are."""
+    """Whether scikit-learn would accept the values y of n rows unchanged."""
     return (
         type(y) is np.ndarray
         and y.dtype in _FLOATS
@@ -152,7 +152,7 @@ def _has_finite_sum(a: Array) -> bool:
 
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
-    """Let scikit-learn check X, and y; encode tables, explain text and NaN, or check the gaps."""
+    """Let scikit-learn check X, and y; encode tables, explain text and NaN in words."""
     tags = get_tags(estimator).input_tags
     gaps = tags.allow_nan and not issparse(X)
     checks["dtype"] = [np.float64, np.float32]
@@ -415,7 +415,7 @@ def _check_prior(estimator: Any) -> None:
 
 
 def _check_output_layer(estimator: Any) -> None:
-    """Refuse noise that an output layer with a full covariance does not have."""
+    """Refuse noise that an output layer with a full covariance does not support."""
     plain = estimator.noise == "constant" and not NOISE_TAILS[estimator.noise_tail].learns_tail
     if estimator.output_layer == "full" and not plain:
         raise ValueError(
@@ -435,7 +435,7 @@ _BITS = 2.0**24  # of relative sample weights
 
 
 class Given(NamedTuple):
-    """What `fit` and `partial_fit` are given, not yet checked; `PBPRegressor.fit` describes it."""
+    """Arguments of `fit` and `partial_fit`, unchecked; `PBPRegressor.fit` describes them."""
 
     X: ArrayLike
     y: ArrayLike
@@ -512,7 +512,7 @@ def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
 
 
 def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> FloatArray | None:
-    """Return what sample weights, (n,), multiply the noise std by, (n,); None: by 1."""
+    """Return the factors of the noise std for sample weights, (n,); None means 1."""
     if sample_weight is None:
         return None
     weights = check_sample_weight(sample_weight, X)

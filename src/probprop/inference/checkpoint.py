@@ -1,8 +1,8 @@
-"""The state of a training in a file, from which the same training goes on.
+"""The state of a training in a file, from which the training is resumed.
 
-A checkpoint is a file of `probprop.io`, replaced whole or not at all. It says which data, settings
-and version of probprop it belongs to, and no others go on from it. The content of a file may be
-damaged or crafted: it is checked before a training goes on from it.
+A checkpoint is a file of `probprop.io`, replaced whole or not at all. It belongs to certain data,
+parameters and a version of probprop; others are refused. The content of a file may be damaged or
+crafted, so it is checked before a training is resumed.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from probprop.reference.likelihoods import LARGEST_TAIL
 _Path = str | os.PathLike[str]
 Layers = tuple[Array, ...]
 
-_SECONDS_BETWEEN = 1.0  # of two writes: short epochs are not held up by the disk
-_TIMES_AS_LONG = 20.0  # as a write took, if that is more: for many networks
+_SECONDS_BETWEEN = 1.0  # between two writes: the disk does not slow down short epochs
+_TIMES_AS_LONG = 20.0  # times the duration of a write, if that is more: for many networks
 _BLOCK = 1 << 16  # rows that are hashed at a time
 _AFRESH = "remove the file to start afresh, or give another path"
 _LARGEST_WEIGHT = 1e30  # of the mean of a standardized network
 
 
 class CheckpointError(ValueError):
-    """The file is no checkpoint of this training; the message says why and what to do."""
+    """The file is not a checkpoint of this training; the message says why and what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Checkpoint:
     state: State  # a training in one piece has no velocity and is between two epochs
     history: list[Epoch]
     log_evidence: float
-    label: str = ""  # which of several trainings in one file it is
+    label: str = ""  # number of the training in the file
 
 
 class _Content(NamedTuple):
@@ -115,7 +115,7 @@ class CheckpointFile:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Refuse the file in words, whatever its content has led to."""
+        """Turn any error about the content into a message."""
         try:
             yield
         except (CheckpointError, MemoryError):
@@ -241,13 +241,13 @@ DECLARED: dict[Any, io.Declared] = {
 """The classes that checkpoints and model files have in common."""
 
 
-# ---- Whether a training can go on from it
+# ---- Whether a training can be resumed from it
 
 
 def checked(
     found: Checkpoint, begun: Posterior, n_before: int = 0, n_rounds: int = 1
 ) -> Checkpoint:
-    """Return a checkpoint that a training can go on from; ValueError says why it cannot.
+    """Return a checkpoint from which a training can be resumed; ValueError says why it cannot.
 
     The training begins with the posterior `begun` after `n_before` epochs, and the epoch under way
     has `n_rounds` rounds.
@@ -275,9 +275,9 @@ def _arrays(q: Posterior) -> list[Array]:
     return [*own, q.alpha_noise, q.beta_noise, q.tail, *noise]
 
 
-# ---- What a checkpoint belongs to, and how a training goes on from it
+# ---- What a checkpoint belongs to, and how a training is resumed from it
 
-_NO_MATTER = {"verbose", "n_jobs"}  # they change no bit of the result
+_NO_MATTER = {"verbose", "n_jobs"}  # the result does not depend on them
 
 
 def settings_of(model: Any) -> dict[str, str]:
@@ -290,9 +290,9 @@ def settings_of(model: Any) -> dict[str, str]:
 
 
 def text_of(value: Any) -> str:
-    """Return a setting as text: the same for equal settings, another one for others.
+    """Return a parameter as text: equal for equal parameters only.
 
-    Objects that are not settings are their type: a generator has a state of its own. Tuples and
+    Other objects are their type: a generator has a state of its own. Tuples and
     arrays are lists, and whole numbers are ints.
     """
     plain = _plain(value)
@@ -300,7 +300,7 @@ def text_of(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting as numbers, texts, lists and dicts."""
+    """Return a parameter as numbers, texts, lists and dicts."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | str):
@@ -322,7 +322,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse a seed with which the same call would begin with other networks."""
+    """Refuse a seed with which the same call would initialize other networks."""
     if not isinstance(random_state, int | np.integer):
         raise ValueError(
             "with checkpoint, random_state must be an int, so that the same call begins with the "
@@ -337,10 +337,10 @@ def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:
 
 
 def resumed(run: Run, found: Checkpoint, *, shuffled: bool = True) -> tuple[Run, list[Epoch]]:
-    """Return a training as far as a checkpoint has come, with the epochs made since.
+    """Return a training at the state of a checkpoint.
 
     If each epoch is `shuffled` by the generator of the run, that is moved on by the orders of the
-    epochs. ValueError says why the training cannot go on; see `CheckpointFile.reading`.
+    epochs. ValueError says why the training cannot be resumed; see `CheckpointFile.reading`.
     """
     before, n = run.fitted, len(run.rows.y)
     found = checked(found, before.posterior, before.epoch.n_iter)

@@ -1,4 +1,4 @@
-"""The likelihoods: what a target is to the outputs of the network. One loop trains them all.
+"""The likelihoods of targets, given the outputs of the network. One loop trains them all.
 
 The compiled kernel has a policy of the same name in ``cpp/likelihoods``, and
 `probprop.reference.likelihoods` has log Z of one point in NumPy.
@@ -77,10 +77,10 @@ class Gaussian:
     ) -> Mixture:
         """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units.
 
-        Where the variance of the noise is not certain, the mixture over what it may be.
+        If the variance of the noise is uncertain, the mixture over it.
         """
         location, scale = standardizer.y_mean, standardizer.y_scale
-        # The reference engine has moments of its dtype. They keep it, but for several targets.
+        # The reference engine has moments of its dtype, which is kept for one target.
         several = self.n_targets > 1 and not standardizer.leaves_targets
         dtype = scale.dtype if several else m.dtype
         in_dtype = scale.astype(dtype)
@@ -176,7 +176,7 @@ class _OfLabels:
 
 @dataclass(frozen=True, eq=False)
 class Probit(_OfLabels):
-    """Two classes, or labels of which any number may be there: the sign of each noisy output."""
+    """Two classes, or multilabel targets: the sign of each noisy output."""
 
     multilabel: bool = False  # whether targets are a matrix of labels, one output per column
 
@@ -249,7 +249,7 @@ class Multinomial(_OfLabels):
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs.
 
-        The other classes' probabilities are not computed: their number is the factor saved.
+        The probabilities of the other classes are not computed, which saves time.
         """
         c = y.astype(np.int64)
         log_p = np.stack([engine.class_log_probability(m, v, c) for m, v in outputs])
@@ -263,8 +263,8 @@ Likelihood = Gaussian | Scale | LabelLikelihood
 def of_labels(labels: Array, classes: ArrayLike | None) -> LabelLikelihood:
     """Return the likelihood of the labels of the first call, (n,) or (n, n_labels).
 
-    `classes` are values among which all classes are. A matrix of labels needs none: its classes
-    are its columns.
+    `classes` contains all classes. It is not needed for a matrix of labels, whose classes are its
+    columns.
     """
     if labels.ndim == 2:
         return of_classes(np.arange(labels.shape[1]), multilabel=True)

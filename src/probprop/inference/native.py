@@ -54,7 +54,7 @@ scale_mixture = _kernel.scale_mixture
 def _rows(
     X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]
 ) -> tuple[Any, tuple[FloatArray, FloatArray, float] | None]:
-    """Return rows as they lie, and what standardizes them on the way; None: nothing does."""
+    """Return rows without a copy, and the standardizer to apply, or None."""
     if standardizer is None:
         return readable(X), None
     X = _uncentered(X, [standardizer])
@@ -121,9 +121,9 @@ def _weighting(
 
 
 def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
-    """Make the epochs of every task without the GIL, in threads; what ended them early is second.
+    """Make the epochs of every task without the GIL, in threads; also return what ended them early.
 
-    On Ctrl-C all end soon; each task then has the whole epochs it had made. The orders are drawn
+    On Ctrl-C all end soon; each task then keeps its whole epochs. The orders are drawn
     from the tasks' generators.
     """
     jobs = [_job(task) for task in tasks]
@@ -165,7 +165,7 @@ def _job(task: Task) -> Any:
 
 
 def _noise_learning(task: Task) -> tuple[Any, ...] | None:
-    """Return the network of the noise and how it learns, if there is one."""
+    """Return the noise network and its schedule, if there is one."""
     network, schedule = task.posterior.noise_network, task.noise_schedule
     if network is None or schedule is None:
         return None
@@ -225,9 +225,9 @@ def adf_pass(
     y_var: FloatArray | None = None,
     power: float = 1.0,
 ) -> tuple[Posterior, PassInfo]:
-    """Absorb the rows of X and y, (n,) or (n, K), in the given order, once.
+    """Update q on each row of X and y, (n,) or (n, K), in the given order, once.
 
-    With a `memory` q gives evidence back as it absorbs more. `X_var`, (n, D), are the variances of
+    With a `memory` q is tempered before the updates. `X_var`, (n, D), are the variances of
     the entries of X; `weights`, `y_var` and `power` are as in a `Task`.
     """
     m_w, v_w, observed = _kernel.adf_pass(
@@ -301,7 +301,7 @@ _STACKS: WeakKeyDictionary[Posterior, tuple[list[ref[Any]], Any]] = WeakKeyDicti
 def predict_members(
     networks: Sequence[tuple[Posterior, Standardizer]], X: Samples, n_threads: int = 1
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of the outputs of networks that see the same rows.
+    """Return mean and variance of the outputs of networks with the same inputs.
 
     All of them predict in one call of the kernel, whose arguments are made once per ensemble. They
     have one dtype and the same numbers of inputs and outputs; X is finite and in the units of the

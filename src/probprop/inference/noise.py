@@ -1,8 +1,8 @@
-"""The network of the noise: where it begins, how it learns, and the noise it gives to rows.
+"""The noise network: initialization, training schedule, and the noise of samples.
 
-Noise that depends on the inputs has the variance exp(h(x))/gamma. A second, small network gives
-h; it is trained on the residuals of the network of the mean, which trains as if the noise were the
-same everywhere. The likelihood of a residual is `probprop.reference.likelihoods.SCALE`.
+Heteroscedastic noise has the variance exp(h(x))/gamma. A second, small network predicts
+h; it is trained on the residuals of the network of the mean, which is trained as with constant
+noise. The likelihood of a residual is `probprop.reference.likelihoods.SCALE`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def start_noise_network(
 def noise_schedule(
     n_iters: range, n_planned: int | None, evidence_cap: float | None, n_seen: int, n_features: int
 ) -> NoiseSchedule:
-    """Return how the noise network learns in some epochs, counted from 1.
+    """Return the schedule of the noise network for some epochs, counted from 1.
 
     If no number of epochs is planned, every residual counts in full, as in a stream, where a row is
     predicted before it is learned from. `evidence_cap` is in passes over `n_seen` rows.
@@ -74,9 +74,9 @@ def noise_schedule(
 
 
 def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:
-    """Let the tails of the noise begin, and its level again, from its Gamma prior.
+    """Initialize the tails of the noise, and reset its level to the Gamma prior.
 
-    What the level had learned with Gaussian noise, it had learned from the outliers.
+    With Gaussian noise, the level was learned from the outliers.
     """
     network, (shape, rate) = posterior.noise_network, noise_prior
     if network is not None:
@@ -115,7 +115,7 @@ class LogScale:
 
 
 class Noise(NamedTuple):
-    """The noise of rows, standardized."""
+    """The noise of samples, standardized."""
 
     level: FloatArray  # (K,), E[1/gamma] of each target
     log_scale: LogScale  # of the noise network, with the tail
@@ -123,7 +123,7 @@ class Noise(NamedTuple):
 
     @classmethod
     def everywhere(cls, posterior: Posterior) -> Self:
-        """Return the noise that is the same in all rows."""
+        """Return homoscedastic noise."""
         return cls(posterior.noise_variance, LogScale(np.zeros(1), posterior.tail), varies=False)
 
     @classmethod

@@ -25,7 +25,7 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
     """Mean negative log-probability of the right class, in nats per sample; lower is better.
 
     It takes logarithms, so that small probabilities are not cut off at 0. `sample_weight`,
-    array-like of shape (n,), 0 or more, weights the mean; None stands for equal weights.
+    array-like of shape (n,), 0 or more, weights the mean; None means equal weights.
 
     >>> import numpy as np
     >>> round(log_loss([0, 1], np.log([[0.8, 0.2], [0.6, 0.4]])), 4)
@@ -37,7 +37,7 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
 
 
 def reliability_curve(y: ArrayLike, proba: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Share of right predictions against their predicted probability: the reliability diagram.
+    """Reliability diagram: accuracy against confidence, in bins.
 
     The confidence of a sample is the probability of its most probable class. Samples are binned by
     it, in ten bins of equal width from 0 to 1; empty bins are left out.

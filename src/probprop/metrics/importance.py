@@ -1,4 +1,4 @@
-"""What predictions depend on: columns shuffled among the rows, or set to given values."""
+"""Permutation importance and partial dependence."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _ALL_COLUMNS, _KEPT = 100, 16  # above so many columns, only the best are follow
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """What shuffling each column does to the predictions of one target.
+    """Permutation importance of each column for the predictions of one target.
 
     Parameters
     ----------
     names : tuple of str
-        The columns, the most important first. If there are more than 100, only 16 are ranked: they
-        are left after groups of columns were shuffled and the groups with the least loss dropped.
+        The columns, the most important first. If there are more than 100, only the 16 that remain
+        after dropping unimportant groups of columns are ranked.
     loss, error : ndarray of shape (n_names, n_repeats)
         Decrease of the mean log-likelihood, in nats per sample, and increase of the RMSE, in target
         units, in each repetition. For classes, increase of log-loss and error rate.
@@ -59,7 +59,7 @@ def permutation_importance(
     random_state: int = 0,
     out_of_fold: bool = False,
 ) -> list[Importance]:
-    """Rank columns by what is lost when their values are shuffled among the samples.
+    """Rank columns by the loss when their values are shuffled among the samples.
 
     Use a test set, or out-of-fold samples. A column that is redundant given another one is ranked
     low. The list has an `Importance` for each target, or one for classes.
@@ -186,7 +186,7 @@ def _screened(
         parts = [half for part in best for half in np.array_split(part, 2) if len(half)]
 
 
-# ---- What is predicted if some columns of all rows are set to given values, the others left
+# ---- Average predictions with some columns set to given values
 
 
 _STDS = 2.0  # half the width of the band

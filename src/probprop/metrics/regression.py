@@ -1,4 +1,4 @@
-"""How good predictions with error bars are: accuracy, density, calibration, sharpness.
+"""Metrics of predictive distributions: accuracy, density, calibration, sharpness.
 
 `summary` has all metrics of a predictive distribution. Scorers for scikit-learn are in
 `probprop.metrics.scorers`.

@@ -42,7 +42,7 @@ def log_likelihood_scorer(
     y : array-like of shape (n,) or (n, K)
         Log densities of K targets are added.
     sample_weight : array-like of shape (n,), default=None
-        Weights in the mean over the samples, 0 or more; None stands for equal weights.
+        Weights in the mean over the samples, 0 or more; None means equal weights.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def log_loss_scorer(
 ) -> float:
     """Score a classifier by its negated log-loss, in nats per sample.
 
-    A class with probability 0 that is observed makes the score -inf: probabilities are not clipped.
+    An observed class with probability 0 makes the score -inf: probabilities are not clipped.
     Where the estimator has `predict_log_proba`, the smallest probabilities are exact.
 
     Parameters

@@ -28,7 +28,7 @@ from probprop.estimators.kind import (
 )
 from probprop.estimators.shapley import evenly
 from probprop.inference.posterior import Posterior, flat
-from probprop.inference.prediction import refuse_output_layer
+from probprop.inference.prediction import copying
 from probprop.inference.standardize import LARGEST, Standardizer, fit_standardizer
 from probprop.plot.parts import TargetAxis, axis_of
 from probprop.report.dependence import Column, columns_of_table
@@ -221,7 +221,6 @@ def _joint(joint: Joint | None) -> Tree | None:
 
 def _network(network: Any) -> Tree:
     posterior: Posterior = network.posterior_
-    refuse_output_layer(posterior, "the what-if page")
     standardizer: Standardizer = network.standardizer_
     tree = _layers(posterior, standardizer)
     if is_classifier(network):
@@ -236,8 +235,11 @@ def _network(network: Any) -> Tree:
 
 
 def _layers(posterior: Posterior, standardizer: Standardizer) -> Tree:
-    known = standardizer.missing_variance
+    known, layer = standardizer.missing_variance, posterior.output_layer
+    if layer is not None:  # the network gives its features
+        posterior = copying(posterior)
     return {
+        "output_layer": None if layer is None else vars(layer),
         "sizes": list(posterior.layer_sizes),
         "m_w": flat(posterior.m_w),
         "v_w": flat(posterior.v_w),

@@ -1,4 +1,4 @@
-"""Tables as numbers: `TableEncoder`, and what it decides about columns, whole or in pieces."""
+"""`TableEncoder`: the encoding of tables as numbers, from whole tables or pieces of them."""
 
 from __future__ import annotations
 

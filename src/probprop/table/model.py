@@ -1,4 +1,4 @@
-"""A fitted network with the columns of its table and their encoder, and how it is fitted."""
+"""`TableModel`: a fitted estimator with the encoder of its table; `fit_table_model`."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def fit_table_model(
         As for `fit` of the estimator.
     weight : str, default=None
         Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is no
-        feature. Rows of weight 0 are left out.
+        feature. Rows of weight 0 are dropped.
     error : str or sequence of str, default=()
         Column of the known standard deviations of the target, one for each target: `y_std` of
         `PBPRegressor`. It is no feature.

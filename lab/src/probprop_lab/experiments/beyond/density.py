@@ -224,7 +224,7 @@ _RANKS = [
 
 EXPERIMENT = Experiment(
     name="density",
-    title="Predictive densities beside foundation models",
+    title="Predictive densities and foundation models",
     text="Eleven sets of the benchmark of conditional densities by Izbicki and Rodrigues (2026), "
     "by its protocol: n samples, three quarters to train on, densities on 200 points.",
     jobs=jobs,
