@@ -16,9 +16,9 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 
 from probprop import PBPClassifier, PBPRegressor
 from probprop.facts import cell
-from probprop.plot.parts import rows_to_average, some_rows
+from probprop.plot.parts import some_rows
 from probprop.report import Section, render
-from probprop.report.dependence import columns_of_table, panel_of
+from probprop.report.dependence import averaged, columns_of_table, panel_of
 from probprop.report.sections import sections_and_ranking
 from probprop.table import TableModel, fit_table_model
 
@@ -106,7 +106,7 @@ def test_a_panel_is_the_average_prediction_of_rows_whose_cell_was_replaced() -> 
     model, frame = fitted("price")
     X, _ = model.split(frame)
     column = next(c for c in columns_of_table(model.encoder, frame) if c.name == "district")
-    found = panel_of(model.estimator, rows_to_average(X, 200), column)
+    found = panel_of(model.estimator, averaged(X), column)
     places = some_rows(len(X), 200)
     assert sorted(found.at) == sorted(LEVELS)
     for name, mean in zip(found.at, found.found.mean[:, 0], strict=True):
