@@ -186,24 +186,21 @@ def axis_label(name: str) -> str:
 
 
 def render(
-    title: str, sections: Sequence[Section], *, footer: str, live: Live | None = None
+    title: str, sections: Sequence[Section], *, footer: str | None = None, live: Live | None = None
 ) -> str:
     """Lay out sections as one HTML document without external parts; all strings are escaped.
 
-    Parameters
-    ----------
-    title : str
-    sections : sequence of Section
-    footer : str
-        A line at the end, such as what wrote the report and when.
-    live : Live, default=None
-        A part with a script, the only one that the document runs; None: it runs none.
+    `footer` is a line at the end; None says which version of probprop wrote it and when. `live` is
+    a part with a script, the only one that the document runs.
     """
+    from probprop._version import __version__
+
+    written = f"Written by probprop {__version__} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC."
     allowed = "" if live is None else f"script-src 'wasm-unsafe-eval' {source_hash(live.script)}; "
     return _template().render(
         title=title,
         placed=zip(sections, _placement(sections), strict=True),
-        footer=footer,
+        footer=written if footer is None else footer,
         live=live,
         script_policy=allowed,
     )
@@ -241,15 +238,6 @@ def _template() -> jinja2.Template:
     return environment.from_string(source.read_text(encoding="utf-8"))
 
 
-def signed(title: str, sections: Sequence[Section], live: Live | None = None) -> str:
-    """Return a document as `render` does, signed with version and date."""
-    from probprop._version import __version__
-
-    now = datetime.now(UTC)
-    footer = f"Written by probprop {__version__} on {now:%Y-%m-%d at %H:%M} UTC."
-    return render(title, sections, footer=footer, live=live)
-
-
 def save_html(path: str | os.PathLike[str], document: str) -> None:
     """Write a document to a file, which appears whole or not at all."""
     folder = os.path.dirname(os.path.realpath(path))
@@ -268,8 +256,5 @@ def write_report(
     sections: Sequence[Section],
     live: Live | None = None,
 ) -> None:
-    """Write sections of any kind, signed with version and date, to one HTML file.
-
-    `title`, `sections` and `live` are as for `render`.
-    """
-    save_html(path, signed(title, sections, live))
+    """Write sections of any kind to one HTML file, as `render` lays them out."""
+    save_html(path, render(title, sections, live=live))

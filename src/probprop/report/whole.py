@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop.estimators.shapley import evenly
 from probprop.facts import OUT_OF_FOLD, HeldOut
 from probprop.inference.standardize import marginal, measure
-from probprop.report.document import Section, save_html, signed
+from probprop.report.document import Section, render, save_html
 from probprop.report.live import live_page, refusal
 from probprop.report.sections import sections_and_ranking
 from probprop.table.encoding import ColumnEncoder, table_encoder
@@ -78,7 +78,7 @@ def model_report(
             train=None if no_rows else train,
             important=important,
         )
-    return Report(signed(f"Predicting {in_words(model.targets)}", sections, page))
+    return Report(render(f"Predicting {in_words(model.targets)}", sections, live=page))
 
 
 def report(

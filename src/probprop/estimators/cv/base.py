@@ -47,7 +47,7 @@ from probprop.estimators.cv.search import (
 )
 from probprop.estimators.ensemble import Member, as_it_was_on_failure, branch
 from probprop.estimators.progress import Share, progress, say
-from probprop.estimators.shapley import BACKGROUND, evenly, explain
+from probprop.estimators.shapley import BACKGROUND, evenly
 from probprop.estimators.validation import (
     Given,
     TrainingData,
@@ -412,18 +412,6 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if self.encoder_ is None:
             raise AttributeError("columns_ is for models that were fitted to a table, not an array")
         return self.encoder_.columns_
-
-    def explain(self, X: ArrayLike, background: ArrayLike | None = None) -> Any:
-        """Return Shapley values of samples as a frame: see `probprop.metrics.explain`.
-
-        Parameters
-        ----------
-        X : table or array-like of shape (n_samples, n_features)
-        background : table or array-like of shape (m, n_features), default=None
-            None is 100 of the training samples, `background_`, which model files do not have.
-        """
-        check_is_fitted(self)
-        return explain(self, X, background)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Show the parameters, and the columns of a table below them."""
