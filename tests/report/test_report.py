@@ -384,7 +384,7 @@ def test_a_single_row(fitted: tuple[PBPRegressor, Any, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "label"),
-    [("a\n\tb", "a b"), ("$x$", r"\$x\$"), ("n" * 50, "n" * 39 + "…"), ("n" * 40, "n" * 40)],
+    [("a\n\tb", "a b"), ("$x$", r"\$x\$"), ("n" * 70, "n" * 59 + "…"), ("n" * 60, "n" * 60)],
 )
 def test_names_are_made_fit_for_axes(name: str, label: str) -> None:
     assert axis_label(name) == label

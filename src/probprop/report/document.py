@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from itertools import groupby
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ _VECTOR_LIMIT = 500  # marks; above, a layer is smaller and faster to show as pi
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
 _VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
 _NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?|–)?")  # a number may be missing
+_LINE = 32  # letters of the label of an axis
 _FEW = 5  # columns whose first may be wide
 _SHORT = 14  # letters of cells that stay on one line
 
@@ -177,12 +179,14 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
         locator.set_params(nbins=5)  # labels such as 300,000 would touch
     plain_numbers(*whole.axes)
+    for label in (axis.label for each in whole.axes for axis in (each.xaxis, each.yaxis)):
+        label.set_text("\n".join(wrap(label.get_text(), _LINE)))
     return figure(ax, alt, description)
 
 
 def axis_label(name: str) -> str:
     """Shorten a name for an axis."""
-    return label_of(name, 40)
+    return label_of(name, 60)
 
 
 def render(

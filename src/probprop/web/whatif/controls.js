@@ -48,6 +48,7 @@ function rail(column) {
 }
 
 const FIRST = 12; // controls that are always shown, if there are more than a few others
+const LONG = 14; // letters of a category, whose menu needs a line of its own
 const GROUP = 20; // others that are folded together
 
 // A number as a person writes it; the cell itself keeps all digits.
@@ -212,6 +213,7 @@ export class Controls {
       none,
     );
     const node = this.#cell(column, id, [menu], null, null);
+    node.classList.toggle("wi-long", column.categories.some((name) => name.length > LONG));
     const show = (cell) => {
       menu.value = cell === null ? "" : String(column.categories.indexOf(cell));
       node.classList.toggle("wi-gap", cell === null);

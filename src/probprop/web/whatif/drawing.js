@@ -120,6 +120,12 @@ export function dateText(t, all) {
   return new Date(t).toISOString().slice(0, length);
 }
 
+// A number on an axis, where there is little room: 1.5M.
+function brief(x) {
+  if (!(Math.abs(x) >= 1e5)) return short(x);
+  return new Intl.NumberFormat("en", { notation: "compact" }).format(x).replace("-", "−");
+}
+
 // Pixels that a text takes on an axis.
 export function textWidth(text) {
   const pen = (textWidth.pen ??= document.createElement("canvas").getContext("2d"));
@@ -128,7 +134,7 @@ export function textWidth(text) {
 }
 
 // An axis at the bottom, at y, with as many marks as have room for their texts.
-export function axis(scale, y, width, { format = short, marks = scale.ticks } = {}) {
+export function axis(scale, y, width, { format = brief, marks = scale.ticks } = {}) {
   const [from, to] = scale.domain.map(scale);
   let most = Math.max(2, Math.floor(width / 52));
   let drawn;
@@ -159,7 +165,7 @@ function span(x, text, width) {
 }
 
 // Marks of a scale at the left, with lines across.
-export function upright(scale, left, format = short) {
+export function upright(scale, left, format = brief) {
   return scale.ticks(5).map((value) => [
     svg("line", { x1: left, x2: "100%", y1: scale(value), y2: scale(value), class: "wi-grid" }),
     svg(

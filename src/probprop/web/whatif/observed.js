@@ -59,7 +59,7 @@ export class Observed {
     const beyond = this.observed.filter((v, i) => out(v) || out(this.predicted[i])).length;
     this.words = "Across: observed; upwards: predicted.";
     if (log) this.words += " Both axes are logarithmic.";
-    if (beyond) this.words += ` ${beyond} of ${this.n} rows lie beyond the axes, drawn at their edge.`;
+    if (beyond) this.words += ` Beyond the axes, drawn at their edge: ${beyond} of ${this.n} rows.`;
     const across = { x1: x(low), y1: y(low), x2: x(high), y2: y(high) };
     return [
       upright(y, LEFT),

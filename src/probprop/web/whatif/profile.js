@@ -185,7 +185,10 @@ export class Profile {
         mean: p.mean,
         lower,
         upper,
-        in2: [p.mean - 2 * p.epistemicStd, p.mean + 2 * p.epistemicStd],
+        in2: [
+          Math.max(lower, p.mean - 2 * p.epistemicStd),
+          Math.min(upper, p.mean + 2 * p.epistemicStd),
+        ],
       };
     });
   }
