@@ -50,17 +50,20 @@ class TargetAxis(NamedTuple):
     log: bool
 
 
-def axis_of(y: ArrayLike) -> TargetAxis:
+def axis_of(y: ArrayLike, *, linear: bool = False) -> TargetAxis:
     """Return the axis of some targets, on which a few far ones do not squash all others.
 
     It goes at most half the distance of the 1 % and the 99 % quantile beyond these, and is
-    logarithmic if all targets are positive and the 95 % quantile is 30 times the 5 % quantile.
+    logarithmic, unless it has to be linear, if all targets are positive and the 95 % quantile is 30
+    times the 5 % quantile.
 
     >>> axis_of([1.0, 2.0, 4.0]), axis_of(np.append(np.linspace(0.0, 1.0, 200), 500.0)).high < 2.0
     (TargetAxis(low=1.0, high=4.0, log=False), True)
     """
     y = np.asarray(y, np.float64)
-    log = bool(y.min() > 0.0) and bool(np.divide(*np.quantile(y, [0.95, 0.05])) > 30.0)
+    log = (
+        not linear and bool(y.min() > 0.0) and bool(np.divide(*np.quantile(y, [0.95, 0.05])) > 30.0)
+    )
     z = np.log(y) if log else y
     first, last = np.quantile(z, [0.01, 0.99])
     margin = 0.5 * (last - first) or np.inf

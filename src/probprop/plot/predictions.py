@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def residuals_against_std(
         are drawn.
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
-    ends = np.array(parts.axis_of(predictive.std)[:2])
+    ends = np.array(parts.axis_of(predictive.std, linear=True)[:2])
     std = np.clip(predictive.std, *ends)
     ends += 0.05 * np.array([-1.0, 1.0]) * (np.ptp(ends) or ends[0])
     ax = parts.axes(ax)
@@ -374,7 +375,7 @@ def importance(
     """
     check_int("n", n, 1)
     ax = parts.axes(ax)
-    names = [parts.label_of(name, 20) for name in found.names[:n]]
+    names = ["\n".join(wrap(parts.label_of(name, 60), 20)) for name in found.names[:n]]
     mean, std = found.loss[:n].mean(axis=1), found.loss[:n].std(axis=1, ddof=1)
     y = np.arange(len(names))
     ax.axvline(0.0, color="black", lw=1)
