@@ -322,7 +322,6 @@ def test_every_section_is_there(sections: list[Section]) -> None:
         "Which columns matter": 1,
         "What the predictions depend on": 10,
         "Training": 1,
-        "Weights": 1,
         "The model": 0,
         "The columns": 0,
     }
@@ -372,7 +371,7 @@ def test_named_columns_and_frames_are_taken_without_a_warning() -> None:
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = PBPRegressor(n_epochs=2, random_state=0).fit(X, y)
     sections = made_of(model, X[:30], y[:30], feature_names=X.columns, target="y", held_out=False)
-    assert len(sections) == 11
+    assert len(sections) == 10
 
 
 def test_a_single_row(fitted: tuple[PBPRegressor, Any, Any]) -> None:

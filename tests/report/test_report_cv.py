@@ -98,7 +98,7 @@ def test_a_calibration_in_an_interpreter() -> None:
 
 @pytest.mark.parametrize(
     ("gain", "line"),
-    [(-0.02, "the same everywhere"), (np.nan, "too few rows to learn")],
+    [(-0.02, "constant noise variance;"), (np.nan, "too few samples to learn")],
 )
 def test_a_model_without_a_noise_network(gain: float, line: str) -> None:
     model = small(cv=KFold(2)).fit(X, Y)
@@ -116,8 +116,8 @@ def test_the_calibration_of_probabilities() -> None:
     model = fitted("labels")
     found = model.calibration_
     line = calibration_in_words(model)
-    assert line.startswith(f"temperature {found.temperature:.2f}; log-loss")
-    assert f"from {found.raw_log_loss:.3f} to {found.log_loss:.3f}" in line
+    assert line.startswith(f"temperature {found.temperature:.2f}; out-of-fold log-loss")
+    assert line.endswith(f"{found.log_loss:.3f} ({found.raw_log_loss:.3f} before)")
     assert line in sections("labels")[CHOICE].text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -21,6 +22,7 @@ from probprop.report import Section, render
 from probprop.report.dependence import averaged, columns_of_table, panel_of
 from probprop.report.sections import sections_and_ranking
 from probprop.table import TableModel, fit_table_model
+from probprop.table.encoding import TableNote
 
 LEVELS = {"Mitte": 3.0, "Pankow": 1.0, "Spandau <b>": 0.0}
 
@@ -56,11 +58,13 @@ def fitted(target: str) -> tuple[TableModel, pd.DataFrame]:
     frame = flats()[[*features, *target.split(",")]]
     of_classes = target in ("dear", "size")
     estimator: Any = PBPClassifier if of_classes else PBPRegressor
-    model = fit_table_model(
-        frame[10:],
-        target.split(",") if "," in target else target,
-        estimator=estimator(n_epochs=10, missing="marginalize", random_state=0),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableNote)  # the area decides about the classes
+        model = fit_table_model(
+            frame[10:],
+            target.split(",") if "," in target else target,
+            estimator=estimator(n_epochs=10, missing="marginalize", random_state=0),
+        )
     return model, frame
 
 
