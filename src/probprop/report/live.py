@@ -326,7 +326,7 @@ def _tails(ordered: Array) -> list[Any]:
         low, high = ordered[int(share * n)], ordered[min(n - 1, int((1.0 - share) * n))]
         if low < high:
             break
-    return [each.item() if ordered.dtype.kind == "f" else each for each in (low, high)]
+    return [low, high]
 
 
 def _boolean(column: Column, mean: FloatArray, *_: Any) -> Tree:

@@ -160,8 +160,7 @@ def _as_table(model: Any, X: Any, y: Any) -> tuple[TableModel, pd.DataFrame]:
         model.__dict__.pop("feature_names_in_", None)  # it is given arrays
     else:
         model = model.on_inputs()
-    observed = np.asarray(y)
-    observed = observed.reshape(len(frame), -1)
+    observed = np.asarray(y).reshape(len(frame), -1)
     given = [str(name) for name in getattr(y, "columns", [getattr(y, "name", None) or "target"])]
     if len(given) < observed.shape[1]:
         given = [f"target {k}" for k in range(observed.shape[1])]
@@ -174,10 +173,8 @@ def _as_table(model: Any, X: Any, y: Any) -> tuple[TableModel, pd.DataFrame]:
 def _is_training_set(model: TableModel, frame: pd.DataFrame) -> bool:
     """Whether these are the samples of the `fit` of a cross-validated estimator."""
     estimator: Any = model.estimator
-    if getattr(estimator, "n_samples_seen_", 0) != len(frame):
-        return False
     known = getattr(estimator, "background_", None)
-    if known is None:
+    if known is None or estimator.n_samples_seen_ != len(frame):
         return False
     some = frame.iloc[evenly(len(frame), len(known))]
     return np.array_equal(model.encode(some), known, equal_nan=True)

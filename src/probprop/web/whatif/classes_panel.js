@@ -31,10 +31,7 @@ export class ClassesPanel {
       proba.length === 2
         ? [percent(this.p), `probability of ${this.name}`]
         : [this.name, `with ${percent(this.p)}`];
-    this.answer.replaceChildren(
-      h("strong", {}, first),
-      h("span", { class: "wi-between" }, second),
-    );
+    this.answer.replaceChildren(h("strong", {}, first), h("span", { class: "wi-between" }, second));
     // In the order of the classes, so that nothing jumps; of many, the most probable ones.
     const listed = order.slice(0, MOST).sort((a, b) => a - b);
     this.list.replaceChildren(

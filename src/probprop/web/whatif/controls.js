@@ -213,7 +213,10 @@ export class Controls {
       none,
     );
     const node = this.#cell(column, id, [menu], null, null);
-    node.classList.toggle("wi-long", column.categories.some((name) => name.length > LONG));
+    node.classList.toggle(
+      "wi-long",
+      column.categories.some((name) => name.length > LONG),
+    );
     const show = (cell) => {
       menu.value = cell === null ? "" : String(column.categories.indexOf(cell));
       node.classList.toggle("wi-gap", cell === null);

@@ -108,15 +108,19 @@ export function dateTicks([a, b], most) {
   if ((b - a) / (30.4 * DAY) < 2) return ticks([a / DAY, b / DAY], most).map((t) => t * DAY);
   const start = new Date(a);
   const first = Math.ceil((12 * start.getUTCFullYear() + start.getUTCMonth()) / step);
-  return Array.from({ length: most + 2 }, (_, i) => Date.UTC(2000, (first + i) * step - 24_000, 1)).filter(
-    (t) => t >= a && t <= b,
-  );
+  return Array.from({ length: most + 2 }, (_, i) =>
+    Date.UTC(2000, (first + i) * step - 24_000, 1),
+  ).filter((t) => t >= a && t <= b);
 }
 
 // A date as short as all of them allow: the year, the month or the day.
 export function dateText(t, all) {
   const days = all.map((at) => new Date(at).toISOString().slice(5, 10));
-  const length = days.every((day) => day === "01-01") ? 4 : days.every((day) => day.endsWith("-01")) ? 7 : 10;
+  const length = days.every((day) => day === "01-01")
+    ? 4
+    : days.every((day) => day.endsWith("-01"))
+      ? 7
+      : 10;
   return new Date(t).toISOString().slice(0, length);
 }
 
@@ -166,14 +170,16 @@ function span(x, text, width) {
 
 // Marks of a scale at the left, with lines across.
 export function upright(scale, left, format = brief) {
-  return scale.ticks(5).map((value) => [
-    svg("line", { x1: left, x2: "100%", y1: scale(value), y2: scale(value), class: "wi-grid" }),
-    svg(
-      "text",
-      { x: left - 6, y: scale(value) + 4, class: "wi-tick", "text-anchor": "end" },
-      format(value),
-    ),
-  ]);
+  return scale
+    .ticks(5)
+    .map((value) => [
+      svg("line", { x1: left, x2: "100%", y1: scale(value), y2: scale(value), class: "wi-grid" }),
+      svg(
+        "text",
+        { x: left - 6, y: scale(value) + 4, class: "wi-tick", "text-anchor": "end" },
+        format(value),
+      ),
+    ]);
 }
 
 function tick(x, y, text, width) {

@@ -43,7 +43,9 @@ function difference(a, b, of) {
 // rows of cells; `outputs` are {value, c, k}: the number that is looked at, of which target or class.
 export async function influences(columns, cells, predict, outputs) {
   const trials = columns.map(trial);
-  const predicted = await predict(trials.flatMap((own, i) => own.map((cell) => cells.with(i, cell))));
+  const predicted = await predict(
+    trials.flatMap((own, i) => own.map((cell) => cells.with(i, cell))),
+  );
   return outputs.map((of) => {
     let start = 0;
     return columns.map((column, i) => {
@@ -87,11 +89,18 @@ export class Influence {
 
   show(found, words, format = short) {
     this.last = [found, words, format];
-    const size = (i) => (found[i] && !Number.isNaN(found[i].change) ? Math.abs(found[i].change) : -1);
-    const ranked = found.map((_, i) => i).filter((i) => found[i]).sort((a, b) => size(b) - size(a));
+    const size = (i) =>
+      found[i] && !Number.isNaN(found[i].change) ? Math.abs(found[i].change) : -1;
+    const ranked = found
+      .map((_, i) => i)
+      .filter((i) => found[i])
+      .sort((a, b) => size(b) - size(a));
     const shown = this.all ? ranked : ranked.slice(0, FIRST);
     const width = (i) => size(i) + (found[i].std || 0);
-    const scale = linear([0, Math.max(...shown.map(width).filter(Number.isFinite), 0) || 1], [0, 50]);
+    const scale = linear(
+      [0, Math.max(...shown.map(width).filter(Number.isFinite), 0) || 1],
+      [0, 50],
+    );
     for (const i of shown) {
       const [row, { change, std, from, to }] = [this.rows[i], found[i]];
       const sign = change < 0 ? -1 : 1;

@@ -49,10 +49,7 @@ export class Observed {
   // What lies beyond the axes, which are the same, is at their edge.
   #plane(width, foot) {
     const { low, high, log } = this.range;
-    const [x, y] = [
-      scaled(this.range, [LEFT, width - 8]),
-      scaled(this.range, [foot - 4, 8]),
-    ];
+    const [x, y] = [scaled(this.range, [LEFT, width - 8]), scaled(this.range, [foot - 4, 8])];
     const inside = (value) => Math.min(high, Math.max(low, value));
     this.places = this.observed.map((v, i) => [x(inside(v)), y(inside(this.predicted[i]))]);
     const out = (value) => inside(value) !== value;

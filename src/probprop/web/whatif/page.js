@@ -38,7 +38,9 @@ export class Page {
     const { rows } = model;
     // A row of the table, if the page has any; the middle of each column otherwise.
     this.typicalRow = rows ? rows.typical : null;
-    this.typical = this.columns.map(({ typical }, i) => (rows ? rows.cells[i][rows.typical] : typical));
+    this.typical = this.columns.map(({ typical }, i) =>
+      rows ? rows.cells[i][rows.typical] : typical,
+    );
     this.cells = this.typical;
     this.along = model.order[0];
     this.row = this.typicalRow; // of those of the report, if it is unchanged
@@ -284,7 +286,9 @@ export class Page {
   async #drawAlong() {
     const { columns, cells, along } = this;
     const way = path(columns[along], cells[along]);
-    const predicted = await this.#predict(way ? way.cells.map((cell) => cells.with(along, cell)) : []);
+    const predicted = await this.#predict(
+      way ? way.cells.map((cell) => cells.with(along, cell)) : [],
+    );
     this.targets.forEach(({ profile }, k) => {
       profile.show(
         columns[along],
@@ -308,7 +312,8 @@ export class Page {
       const [of, format] = classes
         ? [`the probability of ${classes[c]}`, points]
         : [`the mean of ${model.targets[k]}`, undefined];
-      const whose = model.members.length > 1 ? "over the networks" : "of a difference of two predictions";
+      const whose =
+        model.members.length > 1 ? "over the networks" : "of a difference of two predictions";
       influence.show(found[k], `Change of ${of} ${CHANGE} ${whose}.`, format);
       answer.showDoubt?.(here[k]);
     });

@@ -126,7 +126,10 @@ export class Profile {
     if (along.names) {
       return this.names.map((name, i) => {
         const at = this.slanted
-          ? { transform: `translate(${x(i) + 4} ${foot + 10}) rotate(${(-180 * this.angle) / Math.PI})`, "text-anchor": "end" }
+          ? {
+              transform: `translate(${x(i) + 4} ${foot + 10}) rotate(${(-180 * this.angle) / Math.PI})`,
+              "text-anchor": "end",
+            }
           : { x: x(i), y: foot + 14, "text-anchor": "middle" };
         return svg("text", { ...at, class: "wi-tick" }, svg("title", {}, along.names[i]), name);
       });
@@ -280,7 +283,9 @@ export class Profile {
       );
     });
     this.legend.replaceChildren(
-      ...order.map((c) => h("span", {}, h("i", { class: `wi-class-${c % 8}` }), ` ${this.classes[c]} `)),
+      ...order.map((c) =>
+        h("span", {}, h("i", { class: `wi-class-${c % 8}` }), ` ${this.classes[c]} `),
+      ),
     );
     return [...labels, ...areas, ...this.#foot(column, cell, x, foot, width)];
   }

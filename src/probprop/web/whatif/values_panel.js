@@ -13,7 +13,8 @@ function rangeOf([lower, upper], range) {
   const [a, b] = [Math.max(forward(lower), 2 * low - high), forward(upper)];
   const margin = 0.6 * (b - a);
   const own = [a - margin, b + margin];
-  const ends = b - a < NARROW * (high - low) ? own : [Math.min(low, own[0]), Math.max(high, own[1])];
+  const ends =
+    b - a < NARROW * (high - low) ? own : [Math.min(low, own[0]), Math.max(high, own[1])];
   return { low: inverse(ends[0]), high: inverse(ends[1]), log: range.log };
 }
 
