@@ -116,11 +116,11 @@ class TestPredictiveBand:
 
     def test_refuses_other_lengths(self) -> None:
         p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
-        with pytest.raises(ValueError, match="x, predictive must have the same length"):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             plot.predictive_band([0, 1], p)
-        with pytest.raises(ValueError, match="x, truth must have the same length"):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             plot.predictive_band([0, 1, 2], p, truth=[1.0])
-        with pytest.raises(ValueError, match="x, y must have the same length"):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             plot.predictive_band([0, 1, 2], p, data=([1, 2], [1]))
 
 

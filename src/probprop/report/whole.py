@@ -114,8 +114,9 @@ def report(
     >>> import probprop
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> model = probprop.PBPRegressor(n_epochs=5, random_state=0).fit(X[:350], y[:350])
-    >>> probprop.report(model, X[350:], y[350:], held_out=True)
-    Report(0.8 MB of HTML: save it, or show it in a notebook)
+    >>> made = probprop.report(model, X[350:], y[350:], held_out=True)
+    >>> "Predicting target" in made.html
+    True
     """
     frame = as_frame(X)
     if isinstance(model, TableModel):
