@@ -13,6 +13,7 @@ example checks both on a test set.
 # ``budget="fast"`` has it done in about a second.
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
@@ -65,6 +66,7 @@ some = X_train[:100]
 features = [int(name) for name in ranked.names[:2]]
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
 for feature, ax in zip(features, axes, strict=True):
-    plot.partial_dependence(
-        model, some, feature, name=data.feature_names[feature], target=TARGET, ax=ax
-    )
+    grid = np.linspace(*np.quantile(some[:, feature], [0.01, 0.99]), 50)
+    average = metrics.average_prediction(model, some, [feature], grid[:, np.newaxis])
+    labels = {"name": data.feature_names[feature], "target": f"predicted {TARGET}"}
+    plot.dependence(grid, average, outputs={0: "mean"}, rows=some[:, feature], **labels, ax=ax)

@@ -18,7 +18,7 @@ PRICES = np.exp(2.0 + X[:, 0] + 0.2 * RandomState(2).standard_normal(150))
 LABELS = np.array(["high", "low", "middle"])[np.digitize(X[:, 0], [-0.5, 0.5])]
 ENCODED, RAW = Candidate(4, (4,)), Candidate(None, (3, 2), 10.0)
 SQUARE_ROOT = Candidate(4, (4,), power=0.5)
-NOT_STORED = {"oof_predictive_", "oof_rows_", "oof_members_"}
+NOT_STORED = {"background_", "oof_predictive_", "oof_rows_", "oof_members_"}
 
 
 def small(**parameters: Any) -> PBPRegressorCV:

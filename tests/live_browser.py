@@ -16,7 +16,7 @@ SHOWN = """(() => {
     return found;
 })()"""
 STILL = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() =>
-    setTimeout(done, 50))))"""  # after a frame, and what a frame puts off
+    setTimeout(done, 50)))).then(() => whatIf.page.more)"""  # with what a frame puts off
 
 
 def open_page(browser: Browser, page: Path | str, width: int = 1280, **options: Any) -> None:

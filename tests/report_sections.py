@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from probprop.report import Section, table_model_sections
+from probprop.report import Section
+from probprop.report.sections import sections_and_ranking
 from probprop.table import TableModel
 from probprop.table.encoding import TableEncoder
 
@@ -31,4 +32,4 @@ def sections_of(
     frame[target] = np.asarray(y)
     frame.index += first_row - 1
     table = TableModel(model, encoder, target, baseline=tuple(baseline))
-    return table_model_sections(table, frame, held_out=held_out)
+    return sections_and_ranking(table, frame, held_out=held_out)[0]

@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop import Candidate, PBPRegressor, PBPRegressorCV, load
-from probprop.web import packed_kernel
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide"
 
@@ -146,10 +145,10 @@ def test_what_if(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jinja2", reason="the report needs the extra cli")
     monkeypatch.chdir(tmp_path)
     left = run_page("what-if.md")
-    assert left["model"].features[2] == "bmi"
     text = Path("diabetes.html").read_text()
+    assert text == left["report"].html
     assert 'id="what-if"' in text
-    assert len(packed_kernel()) < 0.15e6 < len(text) < 0.5e6  # as the page says
+    assert "Predicting target" in text
 
 
 def test_saving(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from probprop import active, data, metrics
     from probprop import plot as plot
-    from probprop import report as report
     from probprop import table as table
     from probprop._version import __version__
     from probprop.data.fitting import fit, predict
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from probprop.inference.posterior import Epoch, Posterior
     from probprop.inference.standardize import Standardizer
     from probprop.io import ModelFileError
+    from probprop.report import report as report  # the module, which can be called
     from probprop.table.encoding import TableEncoder as TableEncoder
 
 _HOME = {

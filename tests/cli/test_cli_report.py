@@ -103,7 +103,7 @@ def fail_to_write(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("probprop.report.write_report", fails)
+    monkeypatch.setattr("probprop.report.whole.save_html", fails)
 
 
 @pytest.mark.parametrize("options", ["", "--test-fraction 0", "--static"])

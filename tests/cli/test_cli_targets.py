@@ -16,17 +16,16 @@ from scipy.stats import norm
 
 pytest.importorskip("typer", reason="the command needs the extra cli")
 
-from matplotlib import pyplot
 
 import probprop
 from cli_tables import call
 from limits import Limits
 from model_files import header_of, refused
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.application import run
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
-from probprop.report import table_model_sections
+from probprop.report.sections import sections_and_ranking
 from probprop.table import TableError, TableModel, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
@@ -217,7 +216,7 @@ def test_info_names_the_targets(capfd: Captured) -> None:
 def test_the_report_has_sections_of_each_target() -> None:
     model, frame = two(), loads()[50:]
     X, y = model.split(frame)
-    made = table_model_sections(model, frame, held_out=True)
+    made = sections_and_ranking(model, frame, held_out=True)[0]
     per_target = ["how good the predictions are", "predicted against observed", "calibration"]
     per_target += ["residuals against error bars", "the rows furthest off", "which columns matter"]
     per_target += ["what the predictions depend on"]
@@ -234,32 +233,7 @@ def test_fit_writes_the_report() -> None:
     assert call(f"{FIT} --target a,cost --features b --n-epochs 1 -q --report m.html") == 0
     page = Path("m.html").read_text()
     assert "<title>Predicting a and cost</title>" in page
-    assert "noise of a and cost" in page
-
-
-def test_the_dependence_is_that_of_one_output() -> None:
-    model, X = two().estimator, encoded(loads())
-    ax = plot.partial_dependence(model, X, 1, output=1)
-    grid = np.asarray(ax.get_lines()[0].get_xdata(), float)
-    for i in (0, 25, 49):
-        at = X.copy()
-        at[:, 1] = grid[i]
-        expected = model.predict(at)[:, 1].mean()
-        assert ax.get_lines()[0].get_ydata()[i] == pytest.approx(expected, rel=1e-12)
-    pyplot.close(ax.figure)
-    with pytest.raises(ValueError, match="output == 2, but the model has 2"):
-        plot.partial_dependence(model, X, 1, output=2)
-
-
-def test_the_training_curve_has_a_line_of_noise_per_target() -> None:
-    history = two().estimator.history_
-    ax = plot.training_curve(history, target=[COMMA, "cost"])
-    _, right = ax.figure.axes
-    lines = {line.get_label(): line.get_ydata() for line in right.get_lines()}
-    assert list(lines) == [f"noise std of {name} (right)" for name in (COMMA, "cost")]
-    for k, line in enumerate(lines.values()):
-        assert_allclose(np.square(line), [epoch.noise_variance[k] for epoch in history])
-    pyplot.close(ax.figure)
+    assert "a: how good the predictions are" in page
 
 
 @pytest.mark.parametrize("student_t", [False, True])

@@ -32,13 +32,13 @@ def test_each_column_knows_its_kind_range_and_place() -> None:
     assert {name: c.kind for name, c in columns.items()} == encoder.kinds
     for name, column in columns.items():
         np.testing.assert_array_equal(X[:, column.place], column.encode(table()[name]))
-    assert columns["area"].ends[0] == 20.0
+    assert columns["area"].cells.min() == 20.0
     assert columns["area"].is_curve
     assert not columns["rooms"].is_curve
     assert columns["rooms"].marks() == [1.0, 2.0, 3.0]
     assert columns["district"].values[0] == "Mitte"
     assert columns["lift"].values == [False, True]
-    assert columns["sold"].ends == (DAYS[0], DAYS[-1])
+    assert columns["sold"].cells.max() == DAYS[-1]
 
 
 def test_a_category_is_one_of_them_and_never_two() -> None:

@@ -110,7 +110,7 @@ def test_the_verdict_is_in_the_report_with_its_p_value():
 
 def test_an_ensemble_is_shown_by_its_first_network():
     made = sections(2, 3)
-    assert "the first of the 3 networks" in made["Weights"].text
+    assert "the first of the 3 networks" in made["Training"].text
     assert ["Ensemble", "3 networks; below is the first"] in made["The model"].table[1]
 
 

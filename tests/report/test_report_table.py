@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -16,10 +17,12 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 
 from probprop import PBPClassifier, PBPRegressor
 from probprop.facts import cell
-from probprop.plot.parts import rows_to_average, some_rows
-from probprop.report import Section, render, table_model_sections
-from probprop.report.dependence import columns_of_table, panel_of
+from probprop.plot.parts import some_rows
+from probprop.report import Section, render
+from probprop.report.dependence import averaged, columns_of_table, panel_of
+from probprop.report.sections import sections_and_ranking
 from probprop.table import TableModel, fit_table_model
+from probprop.table.encoding import TableNote
 
 LEVELS = {"Mitte": 3.0, "Pankow": 1.0, "Spandau <b>": 0.0}
 
@@ -55,18 +58,20 @@ def fitted(target: str) -> tuple[TableModel, pd.DataFrame]:
     frame = flats()[[*features, *target.split(",")]]
     of_classes = target in ("dear", "size")
     estimator: Any = PBPClassifier if of_classes else PBPRegressor
-    model = fit_table_model(
-        frame[10:],
-        target.split(",") if "," in target else target,
-        estimator=estimator(n_epochs=10, missing="marginalize", random_state=0),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableNote)  # the area decides about the classes
+        model = fit_table_model(
+            frame[10:],
+            target.split(",") if "," in target else target,
+            estimator=estimator(n_epochs=10, missing="marginalize", random_state=0),
+        )
     return model, frame
 
 
 @cache
 def sections(target: str) -> dict[str, Section]:
     model, frame = fitted(target)
-    made = table_model_sections(model, frame, held_out=None)
+    made = sections_and_ranking(model, frame, held_out=None)[0]
     return {section.title: section for section in made}
 
 
@@ -105,7 +110,7 @@ def test_a_panel_is_the_average_prediction_of_rows_whose_cell_was_replaced() -> 
     model, frame = fitted("price")
     X, _ = model.split(frame)
     column = next(c for c in columns_of_table(model.encoder, frame) if c.name == "district")
-    found = panel_of(model.estimator, rows_to_average(X, 200), column)
+    found = panel_of(model.estimator, averaged(X), column)
     places = some_rows(len(X), 200)
     assert sorted(found.at) == sorted(LEVELS)
     for name, mean in zip(found.at, found.found.mean[:, 0], strict=True):
@@ -177,7 +182,7 @@ def test_many_columns_show_the_most_important() -> None:
     frame = pd.DataFrame(rng.standard_normal((120, 20)), columns=[f"c{i:02}" for i in range(20)])
     frame["y"] = 3.0 * frame["c07"] + frame["c11"] + 0.1 * rng.standard_normal(120)
     model = fit_table_model(frame, "y", estimator=PBPRegressor(n_epochs=10, random_state=0))
-    made = table_model_sections(model, frame, held_out=False)
+    made = sections_and_ranking(model, frame, held_out=False)[0]
     by_title = {section.title: section for section in made}
     panels = by_title["What the predictions depend on"]
     assert len(panels.figures) == 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from probprop.cli.arguments import Data, Model, NoRows
 from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destinations, check_replaces_page, load_table_model, naming
 from probprop.cli.tables import Unknown, count_unknown, joined, known_chunks, note_unknown
-from probprop.table.names import in_words, plural
+from probprop.table.names import plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -82,25 +82,10 @@ def write_model_report(
 ) -> None:
     """Evaluate a model on the rows of a frame, which have their targets, and write it.
 
-    `held_out` is as for `regression_sections`. `train` are the rows that the model was fitted on,
-    where they are there.
+    The options are those of `probprop.report.model_report`.
     """
-    from probprop.report import OUT_OF_FOLD, Section, table_model_sections, write_report
-    from probprop.report.live import live_page, refusal
+    from probprop.report import model_report
 
-    sections, page = table_model_sections(model, frame, held_out=held_out), None
-    if no_rows:
-        sections = [section for section in sections if not section.names_rows]
-    if live and (words := refusal(model)) is not None:
-        sections.append(Section("What if", words))
-    elif live:
-        estimator: Any = model.estimator
-        page = live_page(
-            model,
-            # Training rows that only the model itself predicts are in a page as summaries.
-            rows=None if no_rows or held_out is False else frame,
-            predictive=estimator.oof_predictive_ if held_out == OUT_OF_FOLD else None,
-            train=None if no_rows else train,
-        )
+    made = model_report(model, frame, held_out=held_out, live=live, no_rows=no_rows, train=train)
     with naming(path):
-        write_report(path, f"Predicting {in_words(model.targets)}", sections, page)
+        made.save(path)

@@ -21,6 +21,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators import validation
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.progress import progress_bar, say
+from probprop.estimators.shapley import explain
 from probprop.estimators.validation import Given, TrainingData
 from probprop.inference import training
 from probprop.inference.checkpoint import (
@@ -47,19 +48,32 @@ Callback = Callable[[Epoch], bool | None]
 
 
 class SavedMixin:
-    """A model that can be saved to a file."""
+    """A model that can be saved to a file, and explained."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
         The file is written atomically. A RandomState instance comes back as None. For
-        cross-validated estimators the file has all but the attributes `oof_*_`, and a
+        cross-validated estimators the file has all but `background_` and `oof_*_`, and a
         `cv` that is not an int must be a splitter of scikit-learn.
         """
         from probprop.files import save  # the one import upwards: files know all models
 
         check_is_fitted(self)
         save(self, path)
+
+    def explain(self, X: ArrayLike, background: ArrayLike | None = None) -> Any:
+        """Return Shapley values of samples as a frame: see `probprop.metrics.explain`.
+
+        Parameters
+        ----------
+        X : table or array-like of shape (n_samples, n_features)
+        background : table or array-like of shape (m, n_features), default=None
+            Samples to compare with, such as the training set. None is for cross-validated
+            estimators after `fit`: 100 of the training samples, which model files do not have.
+        """
+        check_is_fitted(self)
+        return explain(self, X, background)
 
 
 class DistributionMixin:

@@ -1,5 +1,6 @@
 """Metrics of predictive distributions and scorers; for classes `probprop.metrics.classes`."""
 
+from probprop.estimators.shapley import explain
 from probprop.metrics.classes import class_summary
 from probprop.metrics.importance import (
     Dependence,
@@ -27,6 +28,7 @@ __all__ = [
     "check_columns",
     "class_summary",
     "crps_scorer",
+    "explain",
     "interval_coverage",
     "log_likelihood_scorer",
     "log_loss_scorer",

@@ -15,9 +15,9 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.kind import classes_of
+from probprop.estimators.shapley import inputs_of, rows_at, taken
 from probprop.estimators.validation import check_int
 from probprop.metrics.regression import rmse
-from probprop.table.names import as_frame
 
 _PREDICTIONS = 200_000  # of single rows, at most, but for the fewest rows
 _FEWEST, _MOST = 200, 2_000  # rows of X that are used
@@ -95,19 +95,8 @@ def permutation_importance(
     (('2', '0', '1'), True)
     """
     check_int("n_repeats", n_repeats, 1)
-    ready: Callable[[Any], Any] | None = None
-    if hasattr(model, "steps"):  # a pipeline transforms the samples whenever a column is shuffled
-        ready, model = model[:-1].transform, model[-1]
-    elif hasattr(model, "encoder"):  # a TableModel
-        columns = model.encoder.places if columns is None else columns
-        X, model = model.encode(X), model.estimator
-    elif (encoder := getattr(model, "encoder_", None)) is not None:
-        columns = encoder.places if columns is None else columns
-        X, model = encoder.transform(X), model.on_inputs()
-    frame, observed = None if ready is None else as_frame(X), np.asarray(y)
-    rows: Any = np.asarray(X) if frame is None else frame
-    every = range(rows.shape[1]) if frame is None else frame.columns
-    groups = {str(k): [i] for i, k in enumerate(every)} if columns is None else dict(columns)
+    model, rows, places = inputs_of(model, X)
+    groups, observed = dict(places if columns is None else columns), np.asarray(y)
     if not groups or not len(rows):
         raise ValueError("X must have a row and a column, so that there is something to shuffle.")
     if out_of_fold and len(getattr(model, "oof_rows_", ())) != len(rows):
@@ -120,17 +109,16 @@ def permutation_importance(
     n_ranked = len(names) if len(names) <= _ALL_COLUMNS else _KEPT
     most = int(np.clip(_PREDICTIONS // (n_ranked * n_repeats), _FEWEST, _MOST))
     some = np.sort(random.permutation(len(rows))[:most])
-    rows, observed = rows[some] if frame is None else frame.iloc[some], observed[some]
+    rows, observed = rows_at(rows, some), observed[some]
 
     def scores(moved: Any) -> FloatArray:
         n = len(moved)
-        inputs = moved if ready is None else ready(moved)
-        predictive = _predictive(model, inputs, some[:n] if out_of_fold else None)
+        predictive = _predictive(model, moved, some[:n] if out_of_fold else None)
         return _scores(predictive, classes_of(model), observed[:n])
 
     before = scores(rows)
     if len(names) > _ALL_COLUMNS:
-        names = _screened(scores, rows[:_FEWEST], groups, random)
+        names = _screened(scores, rows_at(rows, slice(_FEWEST)), groups, random)
 
     def changes(name: str) -> Array:
         shuffled = [_shuffled(rows, groups[name], random) for _ in range(n_repeats)]
@@ -146,14 +134,9 @@ def permutation_importance(
 
 
 def _shuffled(rows: Any, place: Sequence[int], random: np.random.RandomState) -> Any:
-    """Return X, or a frame, with some of its columns shuffled, all of them in the same way."""
-    moved, order = rows.copy(), random.permutation(len(rows))
-    if isinstance(rows, np.ndarray):
-        moved[:, place] = rows[order][:, place]
-        return moved
-    return moved.assign(
-        **{k: moved[k].take(order).set_axis(moved.index) for k in moved.columns[list(place)]}
-    )
+    """Return X with some of its columns shuffled, all of them in the same way."""
+    index = np.column_stack([random.permutation(len(rows)), np.arange(len(rows))])
+    return taken(rows, {"": place}, index)
 
 
 def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:
@@ -169,12 +152,14 @@ def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:
     return np.array([(-_mean_density(p.logpdf(of)), rmse(of, p.mean)) for of, p in each]).T
 
 
-def _predictive(model: Any, X: Array, oof: Array | None = None) -> Any:
+def _predictive(model: Any, X: Any, oof: Array | None = None) -> Any:
     """Predict rows; with `oof`, out-of-fold samples at these places of ``oof_rows_``."""
     with warnings.catch_warnings():  # a model fitted on a frame expects names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         if oof is not None:
             return model.predict_out_of_fold(X, oof)
+        if hasattr(model, "named_steps"):  # a pipeline only has the methods of scikit-learn
+            return model[-1].predict_distribution(model[:-1].transform(X))
         return model.predict_distribution(X)
 
 
@@ -185,8 +170,8 @@ def _mean_density(log_p: FloatArray) -> float:
 
 
 def _screened(
-    scores: Callable[[Array], FloatArray],
-    rows: Array,
+    scores: Callable[[Any], FloatArray],
+    rows: Any,
     groups: Mapping[str, Sequence[int]],
     random: np.random.RandomState,
 ) -> list[str]:

@@ -23,13 +23,13 @@ except ModuleNotFoundError as error:
         "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
     ) from error
 
-from probprop.plot.model import candidate_curves, training_curve, weight_posterior
+from probprop.plot.model import candidate_curves, training_curve
 from probprop.plot.predictions import (
     calibration,
     confusion_matrix,
     dependence,
+    explanation,
     importance,
-    partial_dependence,
     predicted_against_observed,
     predictive_band,
     reliability,
@@ -42,13 +42,12 @@ __all__ = [
     "candidate_curves",
     "confusion_matrix",
     "dependence",
+    "explanation",
     "importance",
-    "partial_dependence",
     "predicted_against_observed",
     "predictive_band",
     "reliability",
     "residuals_against_std",
     "roc_curve",
     "training_curve",
-    "weight_posterior",
 ]

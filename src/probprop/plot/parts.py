@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,8 +37,39 @@ def plain_number(value: float) -> str:
     >>> [plain_number(v) for v in (0.0, 0.1 + 0.2, -1500000.0, 2.5e9)]
     ['0', '0.3', '−1,500,000', '2.5e+09']
     """
-    text = f"{value:,.10g}" if abs(value) < 1e7 else f"{value:g}"
+    grouped = "," if abs(value) >= 1e4 else ""  # years have no separator
+    text = f"{value:{grouped}.10g}" if abs(value) < 1e7 else f"{value:g}"
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+class TargetAxis(NamedTuple):
+    """Where an axis of targets begins and ends, and whether it is logarithmic."""
+
+    low: float
+    high: float
+    log: bool
+
+
+def axis_of(y: ArrayLike, *, linear: bool = False) -> TargetAxis:
+    """Return the axis of some targets, on which a few far ones do not squash all others.
+
+    It goes at most half the distance of the 1 % and the 99 % quantile beyond these, and is
+    logarithmic, unless it has to be linear, if all targets are positive and the 95 % quantile is 30
+    times the 5 % quantile.
+
+    >>> axis_of([1.0, 2.0, 4.0]), axis_of(np.append(np.linspace(0.0, 1.0, 200), 500.0)).high < 2.0
+    (TargetAxis(low=1.0, high=4.0, log=False), True)
+    """
+    y = np.asarray(y, np.float64)
+    log = (
+        not linear and bool(y.min() > 0.0) and bool(np.divide(*np.quantile(y, [0.95, 0.05])) > 30.0)
+    )
+    z = np.log(y) if log else y
+    first, last = np.quantile(z, [0.01, 0.99])
+    margin = 0.5 * (last - first) or np.inf
+    ends = np.array([max(z.min(), first - margin), min(z.max(), last + margin)])
+    low, high = (np.exp(ends) if log else ends).tolist()
+    return TargetAxis(low, high, log)
 
 
 def axes(ax: Axes | None) -> Axes:
@@ -100,11 +131,6 @@ def some_rows(n: int, at_most: int) -> Array:
     if n <= at_most:
         return np.arange(n)
     return np.sort(np.random.RandomState(0).choice(n, at_most, replace=False))
-
-
-def rows_to_average(X: Array, at_most: int) -> Array:
-    """Return a random choice of rows of X, (n, n_features), fewer of them for wide tables."""
-    return X[some_rows(len(X), max(20, at_most * 100 // max(100, X.shape[1])))]
 
 
 def label_of(name: str, most: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,23 +13,19 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn import metrics as sklearn_metrics
-from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
 from probprop.distributions.base import TargetDistribution
-from probprop.estimators.validation import check_inputs, check_int
+from probprop.estimators.validation import check_int
+from probprop.facts import cell, number
 from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.classes import calibration_error, check_classes_and_proba, reliability_curve
-from probprop.metrics.importance import Dependence, Importance, average_prediction
+from probprop.metrics.importance import Dependence, Importance
 from probprop.metrics.verdict import largest_by_chance
 from probprop.plot import parts
 
 if TYPE_CHECKING:
-    from probprop.estimators.cv.regressor import PBPRegressorCV
-    from probprop.estimators.ensemble import PBPEnsemble
-    from probprop.estimators.regressor import PBPRegressor
-
-    Regressor: TypeAlias = PBPRegressor | PBPRegressorCV | PBPEnsemble
+    import pandas as pd
 
 
 def predictive_band(
@@ -82,7 +79,8 @@ def predicted_against_observed(
     """Draw predicted means with their 95 % intervals against the observed targets.
 
     Rows whose interval misses the target are drawn as crosses: one in twenty for a
-    calibrated model. If there are more than 1,000 rows, a random 1,000 are drawn.
+    calibrated model. If there are more than 1,000 rows, a random 1,000 are drawn. Both axes are
+    alike, logarithmic if targets are so skewed; a few rows far beyond are drawn at their edge.
 
     Parameters
     ----------
@@ -90,16 +88,19 @@ def predicted_against_observed(
         Observed targets, in target units.
     predictive : TargetDistribution, such as Mixture
         Predictions for the same rows.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    target, ax
+        As for `predictive_band`.
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
     lower, upper = predictive.interval(0.95)
     inside = (lower <= y) & (y <= upper)
+    low, high, log = parts.axis_of(np.concatenate([y, mean, lower, upper]))
     ax = parts.axes(ax)
-    ax.axline((y[0], y[0]), slope=1, color="black", lw=1, ls="--", label="predicted = observed")
+    if log:
+        ax.set(xscale="log", yscale="log")
+    ax.plot([low, high], [low, high], color="black", lw=1, ls="--", label="predicted = observed")
+    beyond = int(((y < low) | (y > high) | (mean < low) | (mean > high)).sum())
+    y, mean, lower, upper = (np.clip(each, low, high) for each in (y, mean, lower, upper))
     styles = [("observed in 95 % interval", inside, "o", 5, parts.BLUE)]
     styles += [("observed outside it", ~inside, "X", 8, parts.VERMILLION)]
     rows = parts.some_rows(len(y), parts.MAX_POINTS)
@@ -110,6 +111,8 @@ def predicted_against_observed(
         (marks,) = ax.plot(y[i], mean[i], marker, color=color, markersize=size)
         label = f"{words}: {100 * chosen.mean():.1f} %"
         marks.set(markeredgecolor="white", markeredgewidth=0.5, label=label)
+    if beyond:
+        ax.plot([], [], " ", label=f"beyond the axes, at their edge: {beyond:,}")
     return parts.finish(ax, f"observed {target}", f"predicted {target}")
 
 
@@ -157,8 +160,8 @@ def residuals_against_std(
         are drawn.
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
-    std = predictive.std
-    ends = np.array([std.min(), std.max()])
+    ends = np.array(parts.axis_of(predictive.std, linear=True)[:2])
+    std = np.clip(predictive.std, *ends)
     ends += 0.05 * np.array([-1.0, 1.0]) * (np.ptp(ends) or ends[0])
     ax = parts.axes(ax)
     parts.bands(ax, ends, np.zeros(2), ends, (1, 2, 3))
@@ -189,8 +192,8 @@ def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Ax
         Index of the class of each row.
     proba : array-like of shape (n, n_classes)
         Predicted probabilities.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     confidence, right, count = reliability_curve(y, proba)
     low, high = (binom.ppf(q, count, np.minimum(confidence, 1.0)) / count for q in (0.025, 0.975))
@@ -219,14 +222,6 @@ def confusion_matrix(
         As for `reliability`.
     classes : sequence of length n_classes
         Their names.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> ax = confusion_matrix([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]], ["no", "yes"])
-    >>> [text.get_text() for text in ax.texts]
-    ['1', '0', '1', '1']
-    >>> plt.close(ax.figure)
     """
     index, p = check_classes_and_proba(y, proba)
     n = p.shape[1]
@@ -266,8 +261,8 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
         Predicted probabilities.
     name : str, default="1"
         Name of the second class, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     index, p = check_classes_and_proba(y, proba)
     if p.shape[1] != 2 or len(np.unique(index)) < 2:
@@ -288,7 +283,6 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
 # ---- What predictions depend on: averages over rows, along the values of one column
 
 
-_ROWS_TO_DRAW = 500  # that a partial dependence averages over, at most
 _TICKS = 100  # of rows at the bottom
 _SHADE = tuple(0.5 * (a + b) for a, b in zip(parts.NARROW, parts.WIDE, strict=True))
 _BAND = "±2 std (model)"
@@ -323,8 +317,8 @@ def dependence(
     marks : bool, default=False
         Whether there is nothing between two values, as for categories: then they have error bars
         instead of a band.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     ax = parts.axes(ax)
     x: Any = np.asarray(at)
@@ -357,84 +351,6 @@ def dependence(
     return parts.finish(ax, name, target)
 
 
-def partial_dependence(
-    model: Regressor,
-    X: ArrayLike,
-    feature: int,
-    *,
-    name: str | None = None,
-    output: int = 0,
-    target: str = "target",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the predicted mean against one feature, averaged over the rows, with ±2 std.
-
-    The band is the epistemic standard deviation, averaged over the rows as well. A feature with ten
-    values or fewer has error bars. Ticks at the bottom are the rows.
-
-    Parameters
-    ----------
-    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
-        Fitted.
-    X : array-like of shape (n, n_features)
-        Rows to average over: a random 500 of them if there are more, fewer for wide tables.
-    feature : int
-        Column of X.
-    name : str, default=None
-        Label of the feature; None is its name in the model, or its number.
-    output : int, default=0
-        Which of several targets.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import PBPRegressor
-    >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 3.0]]
-    >>> ax = partial_dependence(PBPRegressor().fit(X, [0, 1, 5]), X, 1, name="width [m]")
-    >>> ax.get_xlabel()
-    'width [m]'
-    >>> plt.close(ax.figure)
-    """
-    check_is_fitted(model)
-    rows = check_inputs(model, X)
-    n_outputs = cast("PBPRegressor", model).n_outputs_
-    if not 0 <= output < n_outputs:
-        raise ValueError(f"output == {output}, but the model has {n_outputs}; count from 0.")
-    some = parts.rows_to_average(rows, _ROWS_TO_DRAW)
-    check_int("feature", feature, 0)
-    if feature >= rows.shape[1]:
-        raise ValueError(f"feature == {feature}, but X has {rows.shape[1]} columns; count from 0.")
-    if name is None:
-        name = str(getattr(model, "feature_names_in_", {feature: f"feature {feature}"})[feature])
-    known = rows[~np.isnan(rows[:, feature]), feature]
-    if not known.size:
-        raise ValueError(f"feature == {feature}, but all its entries in X are missing.")
-    grid = _grid(known, 50)
-    return dependence(
-        grid,
-        average_prediction(model, some, [feature], grid[:, np.newaxis]),
-        rows=some[:, feature],
-        marks=len(grid) <= 10,  # a category has nothing between its values
-        name=name,
-        outputs={output: "mean"},
-        target=f"predicted {target}",
-        ax=ax,
-    )
-
-
-def _grid(column: FloatArray, n: int) -> FloatArray:
-    """Return at most n values of a column, in order: all of them, or a range without tails."""
-    values = np.unique(column)
-    if len(values) <= n:
-        return values
-    low, high = np.quantile(column, [0.01, 0.99])
-    return np.linspace(*((low, high) if low < high else (values[0], values[-1])), n)
-
-
 def importance(
     found: Importance,
     *,
@@ -454,12 +370,12 @@ def importance(
         How many columns, at most.
     label : str, default="log-likelihood falls by [nats per row]"
         Of the horizontal axis.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
+    ax
+        As for `predictive_band`.
     """
     check_int("n", n, 1)
     ax = parts.axes(ax)
-    names = [parts.label_of(name, 20) for name in found.names[:n]]
+    names = ["\n".join(wrap(parts.label_of(name, 60), 20)) for name in found.names[:n]]
     mean, std = found.loss[:n].mean(axis=1), found.loss[:n].std(axis=1, ddof=1)
     y = np.arange(len(names))
     ax.axvline(0.0, color="black", lw=1)
@@ -469,5 +385,62 @@ def importance(
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set(xlabel=label, ylabel="column")
+    parts.plain_numbers(ax)
+    return ax
+
+
+def explanation(
+    found: pd.DataFrame,
+    *,
+    output: str | None = None,
+    n: int = 10,
+    target: str = "target",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how each column moves one prediction from the baseline, the largest change first.
+
+    Parameters
+    ----------
+    found : DataFrame
+        What `probprop.metrics.explain` returns, of which the first sample is drawn.
+    output : str, default=None
+        Which of its columns: "mean", "std" or a class. None is the first for a regressor, and the
+        last for a classifier: the positive class of two.
+    n : int, default=10
+        How many columns, at most; the others are added up.
+    target, ax
+        As for `predictive_band`.
+    """
+    check_int("n", n, 1)
+    own = found.xs(found.index[0][0], level=0)
+    names = list(own.columns[1:])
+    kind = "predicted" if "mean" in names[0] else "probability of"
+    output = output if output is not None else names[0 if kind == "predicted" else -1]
+    added, values = own[output].to_numpy()[1:], own["value"].iloc[1:]
+    order = np.argsort(-np.abs(added), kind="stable")
+    shown, rest = order[:n], order[n:]
+    pairs = zip(values.index[shown], values.iloc[shown], strict=True)
+    labels = [f"{parts.label_of(k, 24)} = {parts.label_of(cell(v), 12)}" for k, v in pairs]
+    steps = added[shown]
+    if len(rest):
+        labels.append(f"{len(rest):,} other columns")
+        steps = np.append(steps, added[rest].sum())
+    ends = own[output].iloc[0] + np.cumsum([0.0, *steps])
+    ax, y = parts.axes(ax), np.arange(len(steps))
+    colors = [parts.BLUE if step >= 0.0 else parts.VERMILLION for step in steps]
+    ax.barh(y, steps, left=ends[:-1], color=colors, height=0.6)
+    ax.vlines(ends[1:-1], y[:-1], y[1:], color="black", lw=0.8)
+    for at, step, end in zip(y, steps, ends[1:], strict=True):
+        text = f"{'+' if step >= 0.0 else ''}{number(float(step))}"
+        style: dict[str, Any] = {"ha": "left" if step >= 0.0 else "right", "fontsize": 9}
+        place = (4 if step >= 0.0 else -4, 0)
+        ax.annotate(text, (end, at), place, textcoords="offset points", va="center", **style)
+    ax.axvline(ends[0], color="black", lw=1, ls="--")
+    ax.set_yticks(y, labels)
+    ax.invert_yaxis()
+    room = 0.25 * (np.ptp(ends) or 1.0)
+    ax.set_xlim(ends.min() - room, ends.max() + room)
+    what = f"{output} of {target}" if kind == "predicted" else output
+    ax.set(xlabel=f"{kind} {what}, from {number(ends[0])} to {number(ends[-1])}", ylabel="column")
     parts.plain_numbers(ax)
     return ax

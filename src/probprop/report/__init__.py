@@ -1,7 +1,7 @@
 """Reports: one self-contained HTML file to read, print or send to a colleague.
 
-A report is a list of sections; `table_model_sections` makes them for a model of a table, and any
-others can be added.
+The module can be called: ``probprop.report(model, X, y)`` is the report on a fitted model.
+`write_report` writes sections of any kind.
 
 >>> from probprop.report import Section, render
 >>> table = (["measure", "value"], [["RMSE", "53.4"]])
@@ -12,6 +12,9 @@ True
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 from probprop.facts import (
     OUT_OF_FOLD,
     HeldOut,
@@ -20,20 +23,31 @@ from probprop.facts import (
     model_facts,
 )
 from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
-from probprop.report.sections import table_model_sections
+from probprop.report.whole import Report, model_report, report
 
 __all__ = [
     "OUT_OF_FOLD",
     "HeldOut",
     "Live",
     "Picture",
+    "Report",
     "Section",
     "Table",
     "calibration_in_words",
     "choice_in_words",
     "figure",
     "model_facts",
+    "model_report",
     "render",
-    "table_model_sections",
+    "report",
     "write_report",
 ]
+
+
+class _Callable(ModuleType):
+    """So that ``probprop.report`` is the function and ``probprop.report.Section`` a part of it."""
+
+    __call__ = staticmethod(report)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -24,7 +24,7 @@ from probprop.metrics.importance import (
     average_prediction,
     permutation_importance,
 )
-from probprop.plot.parts import rows_to_average
+from probprop.plot.parts import some_rows
 from probprop.report.document import Picture, Section, axis_label, picture
 from probprop.table.columns import Kind, booleans, numbers
 from probprop.table.encoding import ColumnEncoder, TableEncoder
@@ -60,11 +60,6 @@ class Column:
         return self.kind == "date" and self.cells.nunique() > 1
 
     @property
-    def ends(self) -> tuple[Any, Any]:
-        """The smallest and the largest number, or the first and the last date, of the rows."""
-        return self.cells.min(), self.cells.max()
-
-    @property
     def values(self) -> list[Any]:
         """The different cells: categories by how frequent they are, the others in order."""
         if self.kind == "text":
@@ -85,13 +80,14 @@ class Column:
         Numbers go from the first to the last percentile. Of a date the year, month, day and hour
         change together, so each row has a date of its own within half a step.
         """
+        ends = self.cells.min(), self.cells.max()
         if self.kind == "number":
             low, high = np.quantile(self.cells, [0.01, 0.99])
             if low == high:
-                low, high = self.ends
+                low, high = ends
             grid = np.linspace(low, high, _STEPS["number"])
             return grid.tolist(), grid[:, None, None]
-        low, high = self.ends
+        low, high = ends
         width = (high - low) / _STEPS["date"]
         first = [low + i * width for i in range(_STEPS["date"])]
         offsets = pd.TimedeltaIndex([width * ((j + 0.5) / n_rows) for j in range(n_rows)])
@@ -162,6 +158,11 @@ class Panel(NamedTuple):
     column: Column
     at: list[Any]  # its values: numbers, dates, true and false, or categories
     found: Dependence  # predictions there, of all targets or classes
+
+
+def averaged(X: Array) -> Array:
+    """Return a random choice of rows of X, (n, n_features), fewer of them for wide tables."""
+    return X[some_rows(len(X), max(20, _AVERAGED * 100 // max(100, X.shape[1])))]
 
 
 def panel_of(model: Any, X: Array, column: Column) -> Panel:
@@ -260,7 +261,7 @@ def _words(
     panels: Sequence[Panel], rows: Rows, outputs: Mapping[int, str], of_classes: bool
 ) -> str:
     """Say what the panels show, and what was left out."""
-    n_averaged, n_columns = len(rows_to_average(rows.X, _AVERAGED)), len(rows.columns)
+    n_averaged, n_columns = len(averaged(rows.X)), len(rows.columns)
     what = "probability" if of_classes else "prediction"
     text = (
         "Each panel is a column of the table, the most important first. Line and marks are the "
@@ -308,7 +309,7 @@ def depending(
     oof = held_out == OUT_OF_FOLD
     ranked = permutation_importance(model, rows.X, y, rows.places, out_of_fold=oof)
     drawn = {name for found in ranked for name in found.names[:MOST_PANELS]}
-    some = rows_to_average(rows.X, _AVERAGED)
+    some = averaged(rows.X)
     panels = {c.name: panel_of(model, some, c) for c in rows.columns if c.name in drawn}
     made = []
     for k, (target, found) in enumerate(zip(targets, ranked, strict=True)):

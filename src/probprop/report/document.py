@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from itertools import groupby
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ _VECTOR_LIMIT = 500  # marks; above, a layer is smaller and faster to show as pi
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
 _VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
 _NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?|–)?")  # a number may be missing
+_LINE = 32  # letters of the label of an axis
 _FEW = 5  # columns whose first may be wide
 _SHORT = 14  # letters of cells that stay on one line
 
@@ -132,15 +134,6 @@ def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
         What the picture shows, for readers who cannot see it.
     description : str, default=""
         What can be read off it, for them too.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> line = ax.plot([0, 1], [1, 0])
-    >>> image, alt = figure(ax, "A falling line")
-    >>> image[:4], alt
-    (b'<svg', 'A falling line')
     """
     whole = drawing if isinstance(drawing, Figure) else drawing.get_figure(root=True)
     if whole is None:
@@ -186,33 +179,32 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
         locator.set_params(nbins=5)  # labels such as 300,000 would touch
     plain_numbers(*whole.axes)
+    for label in (axis.label for each in whole.axes for axis in (each.xaxis, each.yaxis)):
+        label.set_text("\n".join(wrap(label.get_text(), _LINE)))
     return figure(ax, alt, description)
 
 
 def axis_label(name: str) -> str:
     """Shorten a name for an axis."""
-    return label_of(name, 40)
+    return label_of(name, 60)
 
 
 def render(
-    title: str, sections: Sequence[Section], *, footer: str, live: Live | None = None
+    title: str, sections: Sequence[Section], *, footer: str | None = None, live: Live | None = None
 ) -> str:
     """Lay out sections as one HTML document without external parts; all strings are escaped.
 
-    Parameters
-    ----------
-    title : str
-    sections : sequence of Section
-    footer : str
-        A line at the end, such as what wrote the report and when.
-    live : Live, default=None
-        A part with a script, the only one that the document runs; None: it runs none.
+    `footer` is a line at the end; None says which version of probprop wrote it and when. `live` is
+    a part with a script, the only one that the document runs.
     """
+    from probprop._version import __version__
+
+    written = f"Written by probprop {__version__} on {datetime.now(UTC):%Y-%m-%d at %H:%M} UTC."
     allowed = "" if live is None else f"script-src 'wasm-unsafe-eval' {source_hash(live.script)}; "
     return _template().render(
         title=title,
         placed=zip(sections, _placement(sections), strict=True),
-        footer=footer,
+        footer=written if footer is None else footer,
         live=live,
         script_policy=allowed,
     )
@@ -250,22 +242,8 @@ def _template() -> jinja2.Template:
     return environment.from_string(source.read_text(encoding="utf-8"))
 
 
-def write_report(
-    path: str | os.PathLike[str],
-    title: str,
-    sections: Sequence[Section],
-    live: Live | None = None,
-) -> None:
-    """Write a report, signed with version and date, to one HTML file.
-
-    The file appears whole or not at all; one that was there is replaced. `title`, `sections` and
-    `live` are as for `render`.
-    """
-    from probprop._version import __version__
-
-    now = datetime.now(UTC)
-    footer = f"Written by probprop {__version__} on {now:%Y-%m-%d at %H:%M} UTC."
-    document = render(title, sections, footer=footer, live=live).encode("utf-8", "replace")
+def save_html(path: str | os.PathLike[str], document: str) -> None:
+    """Write a document to a file, which appears whole or not at all."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(
@@ -273,4 +251,14 @@ def write_report(
             "make it first, or give another path."
         )
     with replacing(path) as file:
-        file.write(document)
+        file.write(document.encode("utf-8", "replace"))
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    title: str,
+    sections: Sequence[Section],
+    live: Live | None = None,
+) -> None:
+    """Write sections of any kind to one HTML file, as `render` lays them out."""
+    save_html(path, render(title, sections, live=live))

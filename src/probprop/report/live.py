@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm, rankdata
 from sklearn.base import is_classifier
 
 from probprop._types import Array, FloatArray
@@ -25,11 +26,15 @@ from probprop.estimators.kind import (
     members,
     transformation_of,
 )
+from probprop.estimators.shapley import evenly
 from probprop.inference.posterior import Posterior, flat
 from probprop.inference.prediction import copying
 from probprop.inference.standardize import LARGEST, Standardizer, fit_standardizer
+from probprop.plot.parts import TargetAxis, axis_of
+from probprop.report.dependence import Column, columns_of_table
 from probprop.report.document import Live
-from probprop.table.encoding import UnknownCategoryWarning
+from probprop.table.columns import Kind
+from probprop.table.encoding import ColumnEncoder, TableEncoder, UnknownCategoryWarning
 from probprop.table.model import TableModel, takes_gaps
 from probprop.web import bundle, compressed, packed_kernel, text_of
 
@@ -38,6 +43,7 @@ MOST_ROWS = 300  # that the page offers to begin with, each with all its cells
 MOST_SUMMARISED = 100_000  # rows that ranges and counts are taken from
 N_BINS = 40  # of the histogram of a column
 _TARGET_REACH = 2.5  # standard deviations of a target around its mean, where no rows are known
+_TAILS = (0.1, 0.9)  # quantiles of a column between which its effect is shown
 _REACH = 2.0  # standard deviations of a feature around its mean, where no range is known
 _DAY = np.timedelta64(1, "D")
 
@@ -58,6 +64,7 @@ def live_page(
     rows: pd.DataFrame | None = None,
     predictive: Any = None,
     train: pd.DataFrame | None = None,
+    important: Sequence[str] = (),
 ) -> Live:
     """Return the what-if section of a model, for `write_report`.
 
@@ -72,17 +79,22 @@ def live_page(
     train : DataFrame, default=None
         The rows that the model was fitted on, of which the page has summaries; None: it has
         summaries of `rows`, or only what the model itself holds.
+    important : sequence of str, default=()
+        Columns that come first; the others follow in the order of the table.
     """
-    summarized = train if train is not None else rows
-    given = None
+    summarized, y = train if train is not None else rows, None
     if summarized is not None:
-        given = encoded_rows(model, summarized.iloc[places_of(len(summarized), MOST_SUMMARISED)])
+        summarized = summarized.iloc[evenly(len(summarized), MOST_SUMMARISED)]
+        y = model.observed(summarized)
     range_of = "model" if rows is None else "rows"  # whose range the sliders show
     if train is not None or hasattr(model.estimator, "bounds_"):
         range_of = "training"
+    place = {name: i for i, name in enumerate(important)}
+    order = sorted(range(len(model.features)), key=lambda i: place.get(model.features[i], i + 1e6))
     tree: Tree = exported(model) | {
-        "columns": columns_of(model, given),
-        "ranges": target_ranges(model, given),
+        "columns": columns_of(model, summarized),
+        "order": order,
+        "ranges": target_ranges(model, y),
         "range_of": range_of,
         "rows": None if rows is None else _rows(model, rows, predictive),
     }
@@ -96,37 +108,64 @@ def _script() -> str:
     return text_of("kernel.js") + bundle("whatif", "start.js")
 
 
-def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
-    """Return where the values of each target lie, as [low, high]; [0, 1] for probabilities.
+def target_ranges(model: TableModel, y: Array | None) -> list[Tree]:
+    """Return the axis of each target: `low`, `high`, and whether it is logarithmic.
 
-    Without rows, the mean and the standard deviation of the training targets say it.
+    Without targets, the mean and the standard deviation of the training targets say it.
     """
     if model.classes is not None:
-        return [[0.0, 1.0]]
-    if rows is not None:
-        ends = np.stack([rows.y.min(axis=0), rows.y.max(axis=0)], axis=1)
-    else:
-        s, g = first_network(model.estimator).standardizer_, transformation_of(model.estimator)
-        reach = _TARGET_REACH * s.y_scale
-        ends = np.stack([s.y_mean - reach, s.y_mean + reach], axis=1)
-        ends = ends if g is None else g.inverse(ends)
-    return [[float(low), float(high)] for low, high in ends]
+        return [TargetAxis(0.0, 1.0, False)._asdict()]
+    if y is not None:
+        return [axis_of(column)._asdict() for column in y.reshape(len(y), -1).T]
+    s, g = first_network(model.estimator).standardizer_, transformation_of(model.estimator)
+    reach = _TARGET_REACH * s.y_scale
+    ends = np.stack([s.y_mean - reach, s.y_mean + reach], axis=1)
+    ends = ends if g is None else g.inverse(ends)
+    return [TargetAxis(float(low), float(high), False)._asdict() for low, high in ends]
 
 
 def _rows(model: TableModel, frame: pd.DataFrame, predictive: Any) -> Tree:
-    some = places_of(len(frame), MOST_ROWS)
-    encoded = encoded_rows(model, frame.iloc[some])
+    """Return rows to begin with: their cells, what was observed, and what was predicted.
+
+    For classes, (n, 1), these are the places of the classes observed, and their probabilities.
+    """
+    some = evenly(len(frame), MOST_ROWS)
+    frame = frame.iloc[some]
+    X, y = split(model, frame)
     if predictive is None:
-        predicted: Any = model.estimator.predict_distribution(encoded.X)
+        predicted: Any = model.estimator.predict_distribution(X)
     else:
         predicted = predictive[some]
+    observed = y.reshape(len(y), -1)
     if model.classes is None:
-        return rows_to_begin_with(
-            model, encoded, encoded.y, predicted.mean.reshape(encoded.y.shape)
-        )
-    place = np.searchsorted(model.classes, encoded.y)
-    of_observed = np.take_along_axis(predicted.proba, place, axis=1)
-    return rows_to_begin_with(model, encoded, place.astype(np.float64), of_observed)
+        means = predicted.mean.reshape(observed.shape)
+    else:
+        observed = np.searchsorted(model.classes, observed).astype(np.float64)
+        means = np.take_along_axis(predicted.proba, observed.astype(np.intp), axis=1)
+    encoder, places, index = model.encoder, model.encoder.places, frame.index
+    cells = model.cells(frame)
+    numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(len(index))
+    return {
+        "cells": [_cells(e, X[:, list(places[e.name])], cells[e.name]) for e in encoder.used],
+        "numbers": (numbers + 1).tolist(),
+        "observed": observed,
+        "predicted": means,
+        "typical": typical_row(encoder, X),
+    }
+
+
+def typical_row(encoder: TableEncoder, X: FloatArray) -> int:
+    """Return the row nearest to the middle: medians of numbers, common values of the others."""
+    n, far = len(X), np.zeros(len(X))
+    for each in encoder.used:
+        x = X[:, list(encoder.places[each.name])]
+        if each.kind in ("text", "boolean"):
+            _, level, counts = np.unique(x, axis=0, return_inverse=True, return_counts=True)
+            far += 1.0 - counts[level.ravel()] / n
+        else:
+            rank = rankdata(x[:, 0], nan_policy="omit")
+            far += np.nan_to_num(np.abs(2.0 * rank / (n + 1.0) - 1.0), nan=1.0)
+    return int(far.argmin())
 
 
 # ---- The model as a tree of names and arrays
@@ -228,170 +267,129 @@ def _calibration(calibration: Calibration | ClassCalibration | None) -> Tree | N
     return known | {"transformation": calibration.transformation}
 
 
-# ---- The rows: summaries of the columns, and some rows to begin with
+# ---- The columns of the table: what they hold, where the rows lie, a typical cell
 
 
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """Rows of a table, with what the estimator sees of them."""
-
-    frame: pd.DataFrame  # (n, n_columns)
-    X: FloatArray  # (n, n_encoded), NaN where a cell is missing
-    y: Array  # targets, (n, K), or classes, (n, 1)
-
-
-def places_of(n: int, most: int) -> Array:
-    """Return the places of n rows, or of `most` of them, evenly spaced."""
-    return np.linspace(0, n - 1, min(n, most)).round().astype(np.intp)
-
-
-def encoded_rows(model: TableModel, frame: pd.DataFrame) -> Encoded:
+def split(model: TableModel, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
     """Encode rows, without another warning of unknown categories: who predicts them has warned."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownCategoryWarning)
-        X, y = model.split(frame)
-    return Encoded(frame, X, y.reshape(len(frame), -1))
+        return model.split(frame)
 
 
-def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
-    """Describe each column of the table: what it holds, where its rows lie, a typical cell.
+def columns_of(model: TableModel, rows: pd.DataFrame | None) -> list[Tree]:
+    """Describe each column of the table.
 
     Without rows, what the model itself holds has to do: the mean and the standard deviation of
     every encoded column, and the range of the training rows if the model is cross-validated.
     """
-    describe = {"number": _number, "boolean": _boolean, "date": _date, "text": _text}
     mean, scale = column_moments(model.estimator)
     box = getattr(model.estimator, "bounds_", None)
-    places, columns = model.encoder.places, []
-    for name, kind in model.kinds.items():
-        at = list(places[name])
-        x = np.empty((0, len(at))) if rows is None else rows.X[:, at]
+    none = pd.DataFrame(columns=model.features, dtype=object)
+    cells = none if rows is None else model.cells(rows)
+    described = []
+    for column in columns_of_table(model.encoder, cells):
+        at = list(column.place)
         ends = None if box is None else (float(box.low[at[0]]), float(box.high[at[0]]))
-        column = _Column(model, name, rows, x, mean[at], scale[at], ends)
-        columns.append(
-            {"name": name, "kind": kind, "at": at[0], "size": len(at)} | describe[kind](column)
-        )
-    return columns
+        known = _DESCRIBE[column.kind](column, mean[at], scale[at], ends)
+        own: Tree = {"name": column.name, "kind": column.kind, "at": at[0], "size": len(at)}
+        described.append(own | known)
+    return described
 
 
-class _Column(NamedTuple):
-    """A column of the table, and the rows of which something may be said."""
-
-    model: TableModel
-    name: str
-    rows: Encoded | None
-    x: FloatArray  # numbers of the rows, (n, n_encoded)
-    mean: FloatArray  # of the training rows, (n_encoded,)
-    scale: FloatArray  # standard deviation, (n_encoded,)
-    range: tuple[float, float] | None  # of the training rows, where the model knows it
+Ends = tuple[float, float] | None
 
 
-def _number(column: _Column) -> Tree:
-    mean, std = float(column.mean[0]), float(column.scale[0])
+def _number(column: Column, mean: FloatArray, scale: FloatArray, ends: Ends) -> Tree:
+    x, m, std = column.cells.to_numpy(np.float64), float(mean[0]), float(scale[0])
     std = std if np.isfinite(std) else 1.0
-    x = column.x[~np.isnan(column.x[:, 0]), 0]
+    known: Tree = {"scale": std, "whole": len(x) > 0 and bool((x == np.rint(x)).all())}
     if not len(x):
-        low, high = column.range or (mean - _REACH * std, mean + _REACH * std)
-        return {"scale": std, "low": low, "high": high, "typical": mean, "whole": False}
-    low, high = column.range or (float(x.min()), float(x.max()))
+        low, high = ends or (m - _REACH * std, m + _REACH * std)
+        tails = np.clip([m + z * std for z in norm.ppf(_TAILS)], low, high).tolist()
+        return known | {"low": low, "high": high, "typical": m, "tails": tails}
+    low, high = ends or (float(x.min()), float(x.max()))
+    tails = _tails(np.sort(x))
+    typical = float(np.quantile(x, 0.5, method="inverted_cdf"))
     if fit_standardizer(np.array([[low], [high]]), None).spreads[0] == 0.0:
         high = low  # constant, except for rounding
-        counts = np.zeros(N_BINS, np.int64)
-        counts[0] = len(x)
+        counts = np.bincount([0], [len(x)], N_BINS).astype(np.int64)
     else:
         counts = np.histogram(x, N_BINS, (low, high))[0]
-    return {
-        "scale": std,
-        "low": low,
-        "high": high,
-        "typical": float(np.quantile(x, 0.5, method="inverted_cdf")),
-        "whole": bool((x == np.rint(x)).all()),
-        "counts": counts,
-    }
+    return known | {"low": low, "high": high, "typical": typical, "tails": tails, "counts": counts}
 
 
-def _boolean(column: _Column) -> Tree:
-    if column.rows is None:
-        return {"typical": bool(column.mean[0] > 0.5)}
-    n_false, n_true = (int((column.x == value).sum()) for value in (0.0, 1.0))
-    return {"typical": n_true > n_false, "counts": np.array([n_false, n_true])}
+def _tails(ordered: Array) -> list[Any]:
+    """Return the 10 % and the 90 % quantile; if these are equal, quantiles further out."""
+    n = len(ordered)
+    for share in (_TAILS[0], 0.01, 0.0):
+        low, high = ordered[int(share * n)], ordered[min(n - 1, int((1.0 - share) * n))]
+        if low < high:
+            break
+    return [low, high]
 
 
-def _text(column: _Column) -> Tree:
-    encoder = column.model.encoder[column.name]
-    known: Tree = {"categories": list(encoder.levels), "ranks": list(encoder.ranks)}
-    n = len(encoder.levels)
-    if column.rows is None:
-        return known | {"typical": encoder.levels[int(np.argmax(column.mean[:n]))]}
-    counts = (column.x[:, :n] == 1.0).sum(axis=0)
-    return known | {"typical": encoder.levels[int(np.argmax(counts))], "counts": counts}
+def _boolean(column: Column, mean: FloatArray, *_: Any) -> Tree:
+    if not len(column.cells):
+        return {"typical": bool(mean[0] > 0.5)}
+    n_true = int(column.cells.sum())
+    counts = np.array([len(column.cells) - n_true, n_true])
+    return {"typical": bool(counts[1] > counts[0]), "counts": counts}
 
 
-def _date(column: _Column) -> Tree:
-    parts = list(column.model.encoder[column.name].parts)
+def _text(column: Column, mean: FloatArray, *_: Any) -> Tree:
+    levels = list(column.encoder.levels)
+    counts = column.cells.value_counts().reindex(levels, fill_value=0).to_numpy(np.int64)
+    most = counts if counts.any() else mean[: len(levels)]
+    known: Tree = {"categories": levels, "ranks": list(column.encoder.ranks)}
+    known["typical"] = levels[int(most.argmax())]
+    return known | ({"counts": counts} if counts.any() else {})
+
+
+def _date(column: Column, mean: FloatArray, *_: Any) -> Tree:
+    parts = list(column.encoder.parts)
     timed = "hour" in parts
     known: Tree = {"parts": parts, "timed": timed}
-    if column.rows is None:
-        year, share = divmod(float(column.mean[0]), 1.0)
+    if not len(column.cells):
+        year, share = divmod(float(mean[0]), 1.0)
         first = np.datetime64(f"{int(year):04d}-01-01T00:00", "s")
         seconds = np.timedelta64(int(share * 365.0 * 86_400.0), "s")
         return known | {"typical": _iso(first + seconds, timed)}
-    when = _dates_of(column.model, column.name, column.rows.frame)
-    there = np.sort(when[~np.isnat(when)])
-    if not len(there):
-        return known | {"typical": None}
-    days = (there - there[0]) / _DAY
-    low, typical, high = (_iso(there[i], timed) for i in (0, len(there) // 2, -1))
+    when = np.sort(column.cells.to_numpy("datetime64[us]"))
+    days = (when - when[0]) / _DAY
+    ends = when[[0, len(when) // 2, -1]]
+    low, typical, high, *tails = (_iso(each, timed) for each in (*ends, *_tails(when)))
     counts = np.histogram(days, N_BINS, (0.0, float(days[-1]) or 1.0))[0]
-    return known | {"low": low, "high": high, "typical": typical, "counts": counts}
+    return known | {"low": low, "high": high, "typical": typical, "tails": tails, "counts": counts}
+
+
+_DESCRIBE: dict[Kind, Callable[..., Tree]] = {
+    "number": _number,
+    "boolean": _boolean,
+    "date": _date,
+    "text": _text,
+}
 
 
 def _iso(when: Any, timed: bool) -> str:
     return str(np.datetime_as_string(when, unit="ms" if timed else "D")).removesuffix(".000")
 
 
-def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
-    """Return the dates of a column, (n,); NaT where one is missing."""
-    column = frame[name]
-    there = column.notna().to_numpy()
-    when = np.full(len(column), np.datetime64("NaT"), "datetime64[us]")
-    when[there] = model.encoder[name].dates(column[there]).to_numpy()
-    return when
-
-
-def rows_to_begin_with(
-    model: TableModel, rows: Encoded, observed: Array, predicted: FloatArray
-) -> Tree:
-    """Return rows with their cells, what was observed and what was predicted, (n, K) each.
-
-    For classes, (n, 1), these are the places of the classes observed, and their probabilities.
-    """
-    index = rows.frame.index
-    numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(len(index))
-    places = model.encoder.places
-    return {
-        "cells": [_cells(model, k, rows, list(places[k])) for k in model.features],  # by column
-        "numbers": (numbers + 1).tolist(),
-        "observed": observed,
-        "predicted": predicted,
-    }
-
-
-def _cells(model: TableModel, name: str, rows: Encoded, at: list[int]) -> list[Any]:
-    x = rows.X[:, at]
-    match model.kinds[name]:
+def _cells(encoder: ColumnEncoder, x: FloatArray, column: pd.Series) -> list[Any]:
+    """Return the cells of a column as the page takes them, given its inputs x, (n, m)."""
+    match encoder.kind:
         case "number":
             return [None if np.isnan(v) else v for v in x[:, 0].tolist()]
         case "boolean":
             return [None if np.isnan(v) else bool(v) for v in x[:, 0].tolist()]
         case "text":
-            known = model.encoder[name].levels
-            x = x[:, : len(known)]
-            return [known[int(np.argmax(row))] if (row == 1.0).any() else None for row in x]
+            levels = encoder.levels
+            x = x[:, : len(levels)]
+            return [levels[int(row.argmax())] if (row == 1.0).any() else None for row in x]
         case _:
-            when = _dates_of(model, name, rows.frame)
-            timed = "hour" in model.encoder[name].parts
-            return [None if np.isnat(v) else _iso(v, timed) for v in when]
+            there, timed = column.notna().to_numpy(), "hour" in encoder.parts
+            when = iter(encoder.dates(column[there]).to_numpy("datetime64[us]"))
+            return [_iso(next(when), timed) if known else None for known in there]
 
 
 # ---- The text that a page holds: JSON, and one block of all arrays

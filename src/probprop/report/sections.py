@@ -12,26 +12,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import binom, norm
-from sklearn.base import is_classifier
 
 from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
-from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.search import Trial
-from probprop.estimators.kind import first_network, is_cross_validated, members, transformation_of
+from probprop.estimators.kind import first_network, is_cross_validated, members
 from probprop.facts import (
     OUT_OF_FOLD,
     HeldOut,
     calibration_in_words,
     cell,
     choice_in_words,
-    gain_in_words,
     model_facts,
     number,
     percent,
-    power_in_words,
 )
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure
@@ -43,7 +39,6 @@ from probprop.plot.model import candidate_in_words
 from probprop.report.dependence import Depends, Rows, depending, rows_of
 from probprop.report.document import Section, Table, axis_label, picture
 from probprop.table.model import TableModel
-from probprop.table.names import in_words
 
 _KIND = {OUT_OF_FOLD: "out-of-fold ", True: "held-out ", False: "training ", None: ""}  # rows
 _SEEN = {
@@ -54,39 +49,17 @@ _SEEN = {
 }
 
 
-def table_model_sections(
+def sections_and_ranking(
     model: TableModel, frame: pd.DataFrame, *, held_out: HeldOut
-) -> list[Section]:
-    """Evaluate a model of a table on rows with known targets.
+) -> tuple[list[Section], tuple[str, ...]]:
+    """Evaluate a model of a table on rows with known targets, whose index counts them from 0.
 
-    Parameters
-    ----------
-    model : TableModel
-        What `probprop.table.fit_table_model` returns.
-    frame : DataFrame of shape (n, n_columns)
-        Rows with their targets, whose index counts them from 0.
-    held_out : bool, "out of fold" or None
-        Whether the model was fitted without these rows; None if that is not known. If "out of
-        fold", they are the training rows ``oof_rows_``, in this order, of a cross-validated
-        estimator, and each is predicted by the networks that held it out.
+    `held_out` is whether the model was fitted without these rows; None if that is not known. If
+    "out of fold", they are the training rows ``oof_rows_``, in this order, of a cross-validated
+    estimator, and each is predicted by the networks that held it out.
 
-    Returns
-    -------
-    list of Section
-        Each of several targets has its own scores, pictures, rows and columns; training, weights
-        and facts, which they have in common, follow.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from probprop import PBPRegressor
-    >>> from probprop.table import fit_table_model
-    >>> frame = load_diabetes(as_frame=True).frame
-    >>> fast = PBPRegressor(n_epochs=5, random_state=0)
-    >>> model = fit_table_model(frame[:400], "target", estimator=fast)
-    >>> sections = table_model_sections(model, frame[400:], held_out=True)
-    >>> sections[0].title
-    'How good the predictions are'
+    Each of several targets has its own scores, pictures, rows and columns. The second result is
+    the columns, the most important for the first target first.
     """
     estimator: Any = model.estimator
     X, y = model.split(frame)
@@ -112,7 +85,8 @@ def table_model_sections(
         made = _sections_of_values(model, y, predictive, rows, depends, held_out)
     found = model.encoder.columns_.astype(str)
     table = Section("The columns", table=(list(found), found.to_numpy().tolist()))
-    return [*made, *_sections_of_model(estimator, model.encoded_names, model.targets), table]
+    made += [*_sections_of_model(estimator, model.encoded_names, model.targets), table]
+    return made, depends[0].names
 
 
 def _sections_of_values(
@@ -289,7 +263,8 @@ def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> lis
             "Predicted against observed",
             "Each mark is a row with its 95 % interval; a random selection if there are many. On "
             "the dashed line the prediction is right. Crosses are rows whose interval misses what "
-            "was observed: one in twenty is to be expected.",
+            "was observed: one in twenty is to be expected. Rows far beyond the others are drawn "
+            "at the edge of the axes.",
             on_axes(plot.predicted_against_observed),
             f"Predicted against observed {target}, with 95 % intervals",
         ),
@@ -445,44 +420,19 @@ def _rows_section(
 
 def _sections_of_model(model: Any, names: Sequence[str], targets: list[str]) -> list[Section]:
     """Return what is said of a model itself."""
+    history: list[Epoch] = first_network(model).history_
+    training = _drawn(
+        "Training",
+        "Mean log Z is how well each row was predicted just before the network learned from it; it "
+        f"should rise and level off.{_which(model)}",
+        lambda ax: plot.training_curve(history, ax=ax),
+        "Mean log Z after each pass",
+    )
     return [
-        _training_section(model, targets),
+        training,
         *cross_validation_sections(model, targets[0]),
-        _drawn(
-            "Weights",
-            "The mean and the standard deviation of each weight of the network after training, "
-            "layer by layer. A weight that the data say nothing about stays near zero, as wide as "
-            "the prior; one below the dotted line is more than two standard deviations from zero."
-            + _which(model),
-            lambda ax: plot.weight_posterior(first_network(model).posterior_, ax=ax),
-            "Means and standard deviations of the weights in each layer",
-        ),
         Section("The model", table=([], model_facts(model, names, targets))),
     ]
-
-
-def _training_section(model: Any, targets: list[str]) -> Section:
-    """How training went, pass by pass."""
-    network = first_network(model)
-    has_noise = not is_classifier(network)
-    text = "Mean log Z is how well each row was predicted just before the network learned from it; "
-    text += "it should rise and level off." + _which(model)
-    if has_noise:
-        text += " The noise is what the network leaves unexplained"
-        text += ", before calibration." if is_cross_validated(model) else "."
-    shown = f"Mean log Z and the noise of {in_words(targets)}" if has_noise else "Mean log Z"
-    labels = [axis_label(name) for name in targets] if has_noise else None
-    history: list[Epoch] = network.history_
-    if (g := transformation_of(model)) is not None:
-        at = f"{targets[0]} where it is {number(g.unit)}"
-        text += f" Both are those of {power_in_words(g.power)}; the noise is shown as that of {at}."
-        unit = g.unit * g.unit  # where y is the unit, dy = unit dz
-        history = [e._replace(noise_variance=unit * e.noise_std[0] ** 2) for e in history]
-
-    def draw(ax: Axes) -> None:
-        plot.training_curve(history, target=labels, ax=ax)
-
-    return _drawn("Training", text, draw, f"{shown} after each pass")
 
 
 def _which(model: Any) -> str:
@@ -491,7 +441,7 @@ def _which(model: Any) -> str:
 
 
 def cross_validation_sections(model: Any, target: str) -> list[Section]:
-    """Return what was selected and why, and the calibration; nothing for other estimators."""
+    """Return what was selected and why; nothing for other estimators."""
     if not is_cross_validated(model):
         return []
     trials: list[Trial] = model.trials_
@@ -509,7 +459,8 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
         f'{mixture} In the picture and in the table "32 ramps, 50 + 50, evidence cap 10" is a '
         "candidate with 32 ramps beside each feature, which let a network bend there, two layers "
         "of 50 units, and an effective sample size of at most ten times the rows; with "
-        f'"logarithm" or another transformation, the networks predict that of {target}.'
+        f'"logarithm" or another transformation, the networks predict that of {target}.\n\n'
+        f"Calibrated on the same rows: {calibration_in_words(model)}."
     )
     drawn = picture(
         lambda ax: plot.candidate_curves(model, ax=ax),
@@ -517,11 +468,7 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
     )
     ranked = sorted(trials, key=lambda trial: (-trial.weight, -trial.best[1]))
     rows = [_trial_row(trial) for trial in ranked]
-    calibrated = f"On out-of-fold rows: {calibration_in_words(model)}."
-    return [
-        Section("How the networks were chosen", text, (_TRIALS_HEADER, rows), [drawn]),
-        Section("How it was calibrated", calibrated, (_SCORE_HEADER, _calibration(model, target))),
-    ]
+    return [Section("How the networks were chosen", text, (_TRIALS_HEADER, rows), [drawn])]
 
 
 _TRIALS_HEADER = ["Candidate", "Epochs", "Log-likelihood", "Weight", "Why training ended"]
@@ -534,50 +481,3 @@ def _trial_row(trial: Trial) -> list[str]:
         return [name, "–", "–", "–", trial.outcome]
     weight = f"{trial.weight:.2f}" if trial.weight else "–"
     return [name, f"{n_epochs:,}", f"{score:.3f}".replace("-", "−"), weight, trial.outcome]
-
-
-def _calibration(model: Any, target: str) -> list[list[str]]:
-    """Return the numbers that were learned on out-of-fold rows, and how to read them."""
-    found: Calibration | ClassCalibration = model.calibration_
-    if isinstance(found, ClassCalibration):
-        return [
-            [
-                "Temperature",
-                f"{found.temperature:.3f}",
-                "1: as the networks say; above, less sure; below, surer. Its relative standard "
-                f"error is {100.0 / math.sqrt(found.precision):.0f} %.",
-            ],
-            [
-                "Log-loss",
-                f"{found.log_loss:.4f}",
-                "Mean of −log probability of the observed classes. Lower is better.",
-            ],
-            ["Log-loss before", f"{found.raw_log_loss:.4f}", "The same without the temperature."],
-        ]
-    slope, units = found.range.slope, f"in units of {target}"
-    if (g := found.transformation) is not None:
-        slope, units = slope * g.unit, f"{units} where that is {number(g.unit)}"
-    return [
-        [
-            "Factor of the error bars",
-            f"{math.sqrt(found.factor):.3f}",
-            "Of each network. 1: the networks were calibrated.",
-        ],
-        [
-            "Gain of the noise network",
-            "–" if math.isnan(found.gain) else gain_in_words(found),
-            "Log density per row, on rows that it was not trained on, with the standard error.",
-        ],
-        [
-            "Slope beyond the range",
-            number(slope),
-            "Standard deviation added for each standard deviation that a feature lies beyond the "
-            f"range of the training rows, {units}.",
-        ],
-        [
-            "Shape and support",
-            "–" if found.recalibration is None else found.recalibration.in_words,
-            "Learned from out-of-fold rows with similar predictions; the leave-one-out gain is in "
-            "log density per row, with the standard error.",
-        ],
-    ]

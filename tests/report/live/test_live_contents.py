@@ -35,7 +35,7 @@ def test_training_rows_are_in_it_only_as_summaries(tmp_path: Path) -> None:
     page = write_page(tmp_path / "summaries.html", "one network", rows=None)
     whole = write_page(tmp_path / "whole.html", "one network")
     days = table()["sold"].dropna()[:300].str[:16]
-    assert sum(day in page.read_text() for day in days) <= 3  # the ends and the middle
+    assert sum(day in page.read_text() for day in days) <= 5  # quantiles
     assert sum(day in whole.read_text() for day in table()["sold"].dropna()[320:].str[:16]) > 50
 
 

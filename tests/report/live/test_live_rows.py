@@ -12,16 +12,16 @@ from live_models import CITIES, FEATURES, MODELS, fitted, new_rows, rows_of, tab
 from probprop import PBPRegressorCV, web
 from probprop.report.live import (
     N_BINS,
+    _rows,
     columns_of,
-    encoded_rows,
     exported,
     live_page,
     n_numbers,
-    places_of,
-    rows_to_begin_with,
     target_ranges,
+    typical_row,
 )
 from probprop.table import TableModel, fit_table_model
+from probprop.table.encoding import UnknownCategoryWarning
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def by_name(columns: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def test_columns_say_where_the_rows_lie(model: TableModel) -> None:
     frame = rows_of(model)
-    columns = by_name(columns_of(model, encoded_rows(model, frame)))
+    columns = by_name(columns_of(model, frame))
     assert list(columns) == FEATURES
     area = columns["area <m²>"]
     assert (area["low"], area["high"]) == (frame["area <m²>"].min(), frame["area <m²>"].max())
@@ -43,6 +43,9 @@ def test_columns_say_where_the_rows_lie(model: TableModel) -> None:
     assert len(area["counts"]) == N_BINS
     assert area["counts"].sum() == len(frame)
     assert not area["whole"]
+    tails = frame["area <m²>"].quantile([0.1, 0.9], interpolation="higher")
+    assert area["tails"] == tails.tolist()
+    assert columns["sold"]["tails"] == sorted(columns["sold"]["tails"])
     assert columns["rooms"]["whole"]
     assert columns["rooms"]["counts"].sum() == frame["rooms"].notna().sum()
     city = columns["city"]
@@ -65,8 +68,9 @@ def test_without_rows_the_model_says_it(model: TableModel) -> None:
     assert columns["city"]["typical"] == CITIES[0]
     when = pd.Timestamp(columns["sold"]["typical"])
     assert pd.Timestamp("2019-03-01") < when < pd.Timestamp("2021-01-01")
-    low, high = target_ranges(model, None)[0]
-    assert low < frame["price"].mean() < high
+    assert columns["area <m²>"]["low"] <= columns["area <m²>"]["tails"][0]
+    axis = target_ranges(model, None)[0]
+    assert axis["low"] < frame["price"].mean() < axis["high"]
 
 
 def test_a_cross_validated_model_knows_its_range() -> None:
@@ -74,14 +78,15 @@ def test_a_cross_validated_model_knows_its_range() -> None:
     [area, *_] = columns_of(model, None)
     frame = rows_of(model)
     assert (area["low"], area["high"]) == (frame["area <m²>"].min(), frame["area <m²>"].max())
-    low, high = target_ranges(fitted("cv, logarithm"), None)[0]
-    assert 0.0 <= low < frame["price"].median() < high
+    axis = target_ranges(fitted("cv, logarithm"), None)[0]
+    assert 0.0 <= axis["low"] < frame["price"].median() < axis["high"]
 
 
 def test_rows_come_with_their_cells(model: TableModel) -> None:
     frame = new_rows(model)
-    y = frame[["price"]].to_numpy()
-    rows = rows_to_begin_with(model, encoded_rows(model, frame), y, y + 1.0)
+    rows = _rows(model, frame, None)
+    np.testing.assert_array_equal(rows["observed"][:, 0], frame["price"])
+    np.testing.assert_allclose(rows["predicted"][:, 0], model.predict(frame))
     for name, cells in zip(FEATURES, rows["cells"], strict=True):
         none = "(missing)" if name == "city" else None
         expected = [none if pd.isna(cell) else cell for cell in frame[name]]
@@ -91,11 +96,37 @@ def test_rows_come_with_their_cells(model: TableModel) -> None:
     assert rows["numbers"] == (frame.index + 1).tolist()
 
 
-def test_of_many_rows_some_are_taken() -> None:
-    some = places_of(200, 30)
-    assert some[[0, -1]].tolist() == [0, 199]
-    assert len(np.unique(some)) == 30
-    np.testing.assert_array_equal(places_of(200, 400), np.arange(200))
+def test_the_typical_row_is_a_common_one_near_the_medians(model: TableModel) -> None:
+    frame = rows_of(model)
+    row = frame.iloc[typical_row(model.encoder, model.encode(frame))]
+    assert not row.isna().any()
+    assert row["city"] == CITIES[0]
+    assert row["garden"] is False
+    for name in ("area <m²>", "rooms"):
+        assert 0.25 <= (frame[name].dropna() <= row[name]).mean() <= 0.85
+    assert _rows(model, table()[300:], None)["typical"] < 100
+
+
+def test_columns_without_a_spread_are_compared_further_out() -> None:
+    frame = pd.DataFrame({"rare": [0.0] * 97 + [3.0] * 3, "y": np.arange(100.0)})
+    model = fit_table_model(frame, "y", estimator=MODELS["one network"][1])
+    assert columns_of(model, frame)[0]["tails"] == [0.0, 3.0]
+
+
+def test_far_targets_do_not_squash_the_axis() -> None:
+    model = fitted("one network")
+    y = np.append(np.linspace(0.0, 10.0, 500), [1e4, 1e5])
+    axis = target_ranges(model, y)[0]
+    assert axis["low"] == 0.0
+    assert 10.0 < axis["high"] < 20.0
+    assert not axis["log"]
+    axis = target_ranges(model, np.exp(np.linspace(0.0, 9.0, 500)))[0]
+    assert axis["log"]
+
+
+def test_important_columns_come_first(model: TableModel) -> None:
+    live = live_page(model, train=rows_of(model), important=["sold", "city"])
+    assert '"order":[4,2,0,1,3]' in live.data["what-if-model"]
 
 
 def test_rows_are_shown_with_their_out_of_fold_predictions() -> None:
@@ -111,8 +142,9 @@ def test_rows_are_shown_with_their_out_of_fold_predictions() -> None:
 
 def test_an_unknown_category_is_a_cell_that_is_not_known(model: TableModel) -> None:
     frame = table()[:3].assign(city="Rome")
-    y = np.zeros((3, 1))
-    assert rows_to_begin_with(model, encoded_rows(model, frame), y, y)["cells"][2] == [None] * 3
+    with pytest.warns(UnknownCategoryWarning):
+        model.predict(frame)
+    assert _rows(model, frame, None)["cells"][2] == [None] * 3
 
 
 @pytest.mark.parametrize("name", MODELS)

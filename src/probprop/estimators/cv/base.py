@@ -47,6 +47,7 @@ from probprop.estimators.cv.search import (
 )
 from probprop.estimators.ensemble import Member, as_it_was_on_failure, branch
 from probprop.estimators.progress import Share, progress, say
+from probprop.estimators.shapley import BACKGROUND, evenly
 from probprop.estimators.validation import (
     Given,
     TrainingData,
@@ -111,6 +112,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     oof_predictive_: Any
     oof_rows_: Array
     oof_members_: Array
+    background_: Array
     likelihood_: Likelihood
     n_samples_seen_: int
     support: Any  # of a regressor
@@ -249,6 +251,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             calibrated = search.calibrated(found)
         publish_stack(self, found, calibrated, problem, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
+        self.background_ = X[evenly(n, BACKGROUND)]
         rows = HeldOut(found.folds).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]

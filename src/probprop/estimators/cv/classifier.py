@@ -63,7 +63,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         Calibrated out-of-fold predictive distribution of the samples of `fit`, `oof_rows_`.
     weights_, groups_, trials_, best_params_, best_score_, cv_results_
         As in `PBPRegressorCV`; scores are minus the log-loss.
-    encoder_, columns_, bounds_, joint_, oof_rows_, oof_members_
+    encoder_, columns_, bounds_, joint_, oof_rows_, oof_members_, background_
         As in `PBPRegressorCV`, as are `n_iter_`, `n_samples_seen_`, `mean_sample_weight_`,
         `n_features_in_` and `feature_names_in_`.
 

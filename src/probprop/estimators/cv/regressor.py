@@ -130,6 +130,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         a weight above 0, ascending.
     oof_members_ : ndarray of int of shape (n_groups, n_oof)
         Which of `estimators_` predicted each of `oof_rows_`: networks not trained on it.
+    background_ : ndarray of shape (100, n_inputs)
+        Training samples, or fewer, with which `explain` compares; model files do not have them.
     n_iter_ : int
         Maximum number of epochs of a member.
     n_samples_seen_ : int

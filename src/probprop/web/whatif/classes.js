@@ -17,6 +17,18 @@ export class ClassMixture {
     this.proba = this.logP.map(Math.exp);
   }
 
+  byNetwork(c) {
+    return this.members.map((p) => Math.exp(p.logP[c]));
+  }
+
+  // How unsure a single network is of its probability; not known of more than two classes.
+  doubt() {
+    const [{ mean, std }] = this.members;
+    if (mean.length > 1) return NaN;
+    const [low, high] = this.kernel.normalCdf([mean[0] - std[0], mean[0] + std[0]]);
+    return 0.5 * (high - low);
+  }
+
   get entropy() {
     return this.proba.reduce((sum, p, c) => sum - (p > 0 ? p * this.logP[c] : 0), 0);
   }

@@ -25,11 +25,13 @@ export class ClassesPanel {
   show(predicted) {
     const { proba } = predicted;
     const order = proba.map((_, c) => c).sort((a, b) => proba[b] - proba[a] || a - b);
-    [this.name, this.p] = [this.classes[order[0]], proba[order[0]]];
-    this.answer.replaceChildren(
-      h("strong", {}, this.name),
-      h("span", { class: "wi-between" }, `with ${percent(this.p)}`),
-    );
+    const told = proba.length === 2 ? 1 : order[0]; // the positive class of two
+    [this.name, this.p] = [this.classes[told], proba[told]];
+    const [first, second] =
+      proba.length === 2
+        ? [percent(this.p), `probability of ${this.name}`]
+        : [this.name, `with ${percent(this.p)}`];
+    this.answer.replaceChildren(h("strong", {}, first), h("span", { class: "wi-between" }, second));
     // In the order of the classes, so that nothing jumps; of many, the most probable ones.
     const listed = order.slice(0, MOST).sort((a, b) => a - b);
     this.list.replaceChildren(

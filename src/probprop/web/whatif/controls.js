@@ -47,9 +47,20 @@ function rail(column) {
   );
 }
 
+const FIRST = 12; // controls that are always shown, if there are more than a few others
+const LONG = 14; // letters of a category, whose menu needs a line of its own
+const GROUP = 20; // others that are folded together
+
+// A number as a person writes it; the cell itself keeps all digits.
+function written(cell) {
+  if (cell === null) return "";
+  return String(Number.isInteger(cell) ? cell : Number(cell.toPrecision(6)));
+}
+
 export class Controls {
-  // `changed(i, cell)` is called with every change by hand.
-  constructor(columns, takesGaps, changed) {
+  // `order` has the places of the columns, the most important first; `changed(i, cell)` is called
+  // with every change by hand.
+  constructor(columns, order, takesGaps, changed) {
     this.columns = columns;
     this.takesGaps = takesGaps;
     const make = {
@@ -61,7 +72,39 @@ export class Controls {
     this.each = columns.map((column, i) =>
       make[column.kind](column, `wi-${i}`, (cell) => changed(i, cell)),
     );
-    this.node = h("div", { class: "wi-cells" }, ...this.each.map((control) => control.node));
+    const nodes = order.map((i) => this.each[i].node);
+    const first = nodes.length > FIRST + 3 ? FIRST : nodes.length;
+    this.folded = [];
+    for (let start = first; start < nodes.length; start += GROUP) {
+      const own = nodes.slice(start, start + GROUP);
+      const title = `Columns ${start + 1} to ${start + own.length} of ${nodes.length} by importance`;
+      this.folded.push(h("details", {}, h("summary", {}, title), ...own));
+    }
+    const search = h("input", {
+      type: "search",
+      class: "wi-search",
+      placeholder: `Search ${nodes.length} columns`,
+      "aria-label": "Search columns",
+      oninput: () => this.#find(search.value.trim().toLowerCase()),
+    });
+    this.node = h(
+      "div",
+      { class: "wi-cells" },
+      this.folded.length ? search : null,
+      ...nodes.slice(0, first),
+      ...this.folded,
+    );
+  }
+
+  // Only the columns whose name has this text; all of them for an empty one.
+  #find(text) {
+    this.columns.forEach(({ name }, i) => {
+      this.each[i].node.hidden = !name.toLowerCase().includes(text);
+    });
+    for (const group of this.folded) {
+      group.hidden = !group.querySelector(".wi-cell:not([hidden])");
+      group.open = text !== "";
+    }
   }
 
   show(cells) {
@@ -114,7 +157,7 @@ export class Controls {
       "aria-label": `${column.name}, slider`,
       oninput: () => {
         const value = snap(Number(slider.value));
-        box.value = value;
+        box.value = written(value);
         keep(value);
       },
     });
@@ -123,9 +166,9 @@ export class Controls {
     const node = this.#cell(column, id, [box], below, unknown.node);
     const show = (cell) => {
       last = cell ?? last;
-      if (document.activeElement !== box || cell === null) box.value = cell ?? "";
+      if (document.activeElement !== box || cell === null) box.value = written(cell);
       slider.value = cell ?? last;
-      slider.setAttribute("aria-valuetext", cell === null ? "unknown" : String(cell));
+      slider.setAttribute("aria-valuetext", cell === null ? "unknown" : written(cell));
       node.classList.toggle("wi-gap", cell === null);
       node.classList.toggle(
         "wi-beyond",
@@ -170,6 +213,10 @@ export class Controls {
       none,
     );
     const node = this.#cell(column, id, [menu], null, null);
+    node.classList.toggle(
+      "wi-long",
+      column.categories.some((name) => name.length > LONG),
+    );
     const show = (cell) => {
       menu.value = cell === null ? "" : String(column.categories.indexOf(cell));
       node.classList.toggle("wi-gap", cell === null);

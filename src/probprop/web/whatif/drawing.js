@@ -56,7 +56,37 @@ export class Chart {
 export function linear([a, b], [from, to]) {
   const scale = (x) => from + ((x - a) / (b - a || 1)) * (to - from);
   scale.inverse = (at) => a + ((at - from) / (to - from)) * (b - a);
+  scale.ticks = (most) => ticks([a, b], most);
+  scale.domain = [a, b];
   return scale;
+}
+
+// The scale of a target: `range` has low, high and log.
+export function scaled({ low, high, log }, pixels) {
+  if (!log) return linear([low, high], pixels);
+  const { forward, inverse } = way({ log });
+  const of = linear([forward(low), forward(high)], pixels);
+  const scale = (x) => of(forward(x));
+  scale.inverse = (at) => inverse(of.inverse(at));
+  scale.ticks = (most) => decades(low, high, most);
+  scale.domain = [low, high];
+  return scale;
+}
+
+// Where a scale is a line: the logarithm, or the number itself.
+export function way({ log }) {
+  return log
+    ? { forward: (x) => Math.log(Math.max(x, 1e-300)), inverse: Math.exp }
+    : { forward: (x) => x, inverse: (x) => x };
+}
+
+function decades(low, high, most) {
+  const [first, last] = [low, high].map((x) => Math.floor(Math.log10(x)));
+  const powers = Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i));
+  const choices = [[1, 2, 5], [1, 3], [1]].map((factors) =>
+    powers.flatMap((power) => factors.map((f) => f * power)).filter((x) => x >= low && x <= high),
+  );
+  return choices.find((marks) => marks.length <= most) ?? choices.at(-1);
 }
 
 export function ticks([a, b], most) {
@@ -69,21 +99,94 @@ export function ticks([a, b], most) {
   return Array.from({ length: n + 1 }, (_, i) => (first + i) * step);
 }
 
-// An axis at the bottom, at y.
-export function axis(scale, domain, y, width, label = null, format = short) {
-  const marks = ticks(domain, Math.max(2, Math.floor(width / 52)));
-  return [
-    svg("line", { x1: scale(domain[0]), x2: scale(domain[1]), y1: y, y2: y, class: "wi-axis" }),
-    ...marks.map((at) => tick(scale(at), y, format(at), width)),
-    label
-      ? svg("text", { x: width, y: y + 30, class: "wi-label", "text-anchor": "end" }, label)
-      : null,
-  ].filter(Boolean);
+const DAY = 86_400_000; // milliseconds
+
+// Moments at round dates: years, months or days, at most so many.
+export function dateTicks([a, b], most) {
+  const months = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
+  const step = months.find((m) => (b - a) / (m * 30.4 * DAY) <= most) ?? 6000;
+  if ((b - a) / (30.4 * DAY) < 2) return ticks([a / DAY, b / DAY], most).map((t) => t * DAY);
+  const start = new Date(a);
+  const first = Math.ceil((12 * start.getUTCFullYear() + start.getUTCMonth()) / step);
+  return Array.from({ length: most + 2 }, (_, i) =>
+    Date.UTC(2000, (first + i) * step - 24_000, 1),
+  ).filter((t) => t >= a && t <= b);
 }
 
-export function tick(x, y, text, width) {
-  const anchor = x < 20 ? "start" : x > width - 20 ? "end" : "middle";
-  return svg("text", { x, y: y + 14, class: "wi-tick", "text-anchor": anchor }, text);
+// A date as short as all of them allow: the year, the month or the day.
+export function dateText(t, all) {
+  const days = all.map((at) => new Date(at).toISOString().slice(5, 10));
+  const length = days.every((day) => day === "01-01")
+    ? 4
+    : days.every((day) => day.endsWith("-01"))
+      ? 7
+      : 10;
+  return new Date(t).toISOString().slice(0, length);
+}
+
+// A number on an axis, where there is little room: 1.5M.
+function brief(x) {
+  if (!(Math.abs(x) >= 1e5)) return short(x);
+  return new Intl.NumberFormat("en", { notation: "compact" }).format(x).replace("-", "−");
+}
+
+// Pixels that a text takes on an axis.
+export function textWidth(text) {
+  const pen = (textWidth.pen ??= document.createElement("canvas").getContext("2d"));
+  pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+// An axis at the bottom, at y, with as many marks as have room for their texts.
+export function axis(scale, y, width, { format = brief, marks = scale.ticks } = {}) {
+  const [from, to] = scale.domain.map(scale);
+  let most = Math.max(2, Math.floor(width / 52));
+  let drawn;
+  do {
+    const at = marks(most);
+    drawn = at.map((x) => [scale(x), format(x, at)]);
+    most -= 1;
+  } while (most > 1 && touch(drawn, width));
+  return [
+    svg("line", { x1: from, x2: to, y1: y, y2: y, class: "wi-axis" }),
+    ...drawn.map(([x, text]) => tick(x, y, text, width)),
+  ];
+}
+
+function touch(drawn, width) {
+  return drawn.some(([x, text], i) => {
+    if (!i) return false;
+    const [before, other] = drawn[i - 1];
+    return span(x, text, width)[0] < span(before, other, width)[1] + 6;
+  });
+}
+
+// Where the text of a mark begins and ends, inside the picture.
+function span(x, text, width) {
+  const size = textWidth(text);
+  const start = Math.min(Math.max(0, x - 0.5 * size), width - size);
+  return [start, start + size];
+}
+
+// Marks of a scale at the left, with lines across.
+export function upright(scale, left, format = brief) {
+  return scale
+    .ticks(5)
+    .map((value) => [
+      svg("line", { x1: left, x2: "100%", y1: scale(value), y2: scale(value), class: "wi-grid" }),
+      svg(
+        "text",
+        { x: left - 6, y: scale(value) + 4, class: "wi-tick", "text-anchor": "end" },
+        format(value),
+      ),
+    ]);
+}
+
+function tick(x, y, text, width) {
+  const [start, end] = span(x, text, width);
+  const anchor = start === 0 ? "start" : end === width ? "end" : "middle";
+  const at = { start: Math.max(0, start), end, middle: x }[anchor];
+  return svg("text", { x: at, y: y + 14, class: "wi-tick", "text-anchor": anchor }, text);
 }
 
 export function line(points) {
@@ -121,6 +224,7 @@ export function points(change) {
 }
 
 export function percent(share) {
+  if (share === 0 || share === 1) return `${100 * share} %`;
   const text = (100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 3 : 1);
   return `${text} %`;
 }

@@ -1,114 +1,124 @@
-// How much each column moves the prediction here: the gradient, or what a step changes.
+// What moves the prediction here: each column between two values that are common in the table, with
+// all other cells as they are.
 
 import { h, linear, short } from "./drawing.js";
-import { moment } from "./table.js";
 
-const STEP = 0.02; // standard deviations of a column, on either side: the derivative
-const WIDE_STEP = 0.25; // the same where ramps have kinks, between which the derivative says little
-const MOST = 40; // categories that are tried
-const DAY = 86_400_000;
+const FIRST = 10; // columns that are shown at once
+const COMMON = 0.05; // share of the rows of a common category
+const MOST = 8; // categories that are tried, the commonest
 
-// The other cells of a column that are looked at, and what their predictions say of it. A
-// probability is bounded, so a step says more of it than the derivative.
-function trials(column, cell, { bounded, kinks }) {
-  if (column.kind === "number") {
-    if (cell === null) return null;
-    if (bounded) {
-      const unit = `if ${short(column.scale)} more`;
-      return { cells: [cell + column.scale], unit, of: ([more], here) => more - here };
-    }
-    const share = kinks ? WIDE_STEP : STEP;
-    const step = share * column.scale;
-    const unit = `per standard deviation (${short(column.scale)})`;
-    return { cells: [cell - step, cell + step], unit, of: ([a, b]) => (b - a) / (2 * share) };
-  }
-  if (column.kind === "boolean") {
-    if (cell === null) return null;
-    return {
-      cells: [!cell],
-      unit: cell ? "if false" : "if true",
-      of: ([other], here) => other - here,
-    };
-  }
-  if (column.kind === "date") {
-    const date = moment(cell);
-    if (!date) return null;
-    const [step, unit] =
-      column.timed && !column.parts.includes("weekday")
-        ? [DAY / 24, "an hour later"]
-        : [DAY, "a day later"];
-    const iso = new Date(+date + step).toISOString().slice(0, column.timed ? 19 : 10);
-    return { cells: [iso], unit, of: ([later], here) => later - here };
-  }
-  const others = column.categories.filter((name) => name !== cell).slice(0, MOST);
-  if (!others.length) return null;
-  const farthest = (values, here) =>
-    values.reduce(
-      (most, value, i) => (Math.abs(value - here) > Math.abs(values[most] - here) ? i : most),
-      0,
-    );
-  return {
-    cells: others,
-    unit: (values, here) => `if ${others[farthest(values, here)]}`,
-    of: (values, here) => values[farthest(values, here)] - here,
-  };
+// The categories of 5 % of the rows or more, at least two, the commonest first.
+function common(column) {
+  const counts = column.counts ?? column.categories.map(() => 0);
+  const total = counts.reduce((sum, n) => sum + n, 0);
+  const order = column.categories.map((_, k) => k).sort((a, b) => counts[b] - counts[a] || a - b);
+  const many = order.filter((k, place) => place < 2 || counts[k] >= COMMON * total);
+  return many.slice(0, MOST).map((k) => column.categories[k]);
 }
 
-// For each column {change, unit}, or null where it has no gradient: `value` makes a number of a
-// prediction, and `predict` predictions of rows. `kind` is {bounded, kinks}: whether it is a
-// probability, and whether columns are encoded as ramps.
-export function influences(columns, cells, predict, here, values, kind) {
-  const each = columns.map((column, i) => trials(column, cells[i], kind));
-  const rows = each.flatMap((trial, i) =>
-    trial ? trial.cells.map((cell) => cells.with(i, cell)) : [],
+// The cells that are tried of a column, the first of them where the change begins.
+function trial(column) {
+  if (column.kind === "boolean") return [false, true];
+  const cells = column.kind === "text" ? common(column) : (column.tails ?? []);
+  return cells.length > 1 && cells[0] !== cells[1] ? cells : [];
+}
+
+function inWords(cell, column) {
+  if (column.kind === "number") return column.whole ? String(cell) : short(cell);
+  return column.kind === "date" ? cell.slice(0, 10) : String(cell);
+}
+
+// How two predictions differ, and how far the networks disagree about that.
+function difference(a, b, of) {
+  const change = of.value(b) - of.value(a);
+  const [u, v] = [a.byNetwork(of.c), b.byNetwork(of.c)];
+  if (u.length === 1) return { change, std: Math.hypot(a.doubt(of.c), b.doubt(of.c)) };
+  const each = Array.from(u, (x, s) => v[s] - x);
+  const mean = each.reduce((sum, x, s) => sum + a.weights[s] * x, 0);
+  const variance = each.reduce((sum, x, s) => sum + a.weights[s] * (x - mean) ** 2, 0);
+  return { change, std: Math.sqrt(variance) };
+}
+
+// For each column {change, std, from, to}, or null where nothing can be compared. `predict` predicts
+// rows of cells; `outputs` are {value, c, k}: the number that is looked at, of which target or class.
+export async function influences(columns, cells, predict, outputs) {
+  const trials = columns.map(trial);
+  const predicted = await predict(
+    trials.flatMap((own, i) => own.map((cell) => cells.with(i, cell))),
   );
-  const predicted = rows.length ? predict(rows) : [];
-  return values.map((value, k) => {
+  return outputs.map((of) => {
     let start = 0;
-    return each.map((trial) => {
-      if (!trial) return null;
-      const found = predicted.slice(start, (start += trial.cells.length)).map((p) => value(p, k));
-      const now = value(here, k);
-      const unit = typeof trial.unit === "string" ? trial.unit : trial.unit(found, now);
-      return { change: trial.of(found, now), unit };
+    return columns.map((column, i) => {
+      const found = predicted.slice(start, (start += trials[i].length)).map((p) => p[of.k]);
+      if (!found.length) return null;
+      const each = found.slice(1).map((p) => difference(found[0], p, of));
+      const sizes = each.map(({ change }) => Math.abs(change));
+      const most = sizes.indexOf(Math.max(...sizes));
+      if (most < 0) return null;
+      const [from, to] = [trials[i][0], trials[i][most + 1]].map((cell) => inWords(cell, column));
+      return { ...each[most], from, to };
     });
   });
 }
 
 export class Influence {
-  constructor(target, columns, chosen) {
-    this.caption = h("p", { class: "wi-legend" });
-    this.target = target;
+  constructor(columns, chosen) {
     this.rows = columns.map((column, i) => {
-      const bar = h("i", {});
-      const change = h("span", { class: "wi-change" });
-      const unit = h("small", {});
+      const [bar, doubt] = [h("i", {}), h("b", {})];
+      const [change, unit] = [h("span", { class: "wi-change" }), h("small", {})];
       const name = h(
         "button",
-        { type: "button", class: "wi-name", onclick: () => chosen(i), title: column.name },
+        { type: "button", class: "wi-name", onclick: () => chosen(i) },
         column.name,
       );
-      const node = h("li", {}, name, h("span", { class: "wi-two-sided" }, bar), change, unit);
-      return { node, bar, change, unit };
+      const bars = h("span", { class: "wi-two-sided" }, bar, doubt);
+      return { node: h("li", {}, name, bars, change, unit), bar, doubt, change, unit };
     });
-    this.list = h("ul", { class: "wi-influence" }, ...this.rows.map((row) => row.node));
-    this.node = h("div", {}, this.list, this.caption);
+    this.list = h("ul", { class: "wi-influence" });
+    this.all = false;
+    this.more = h("button", {
+      type: "button",
+      onclick: () => {
+        this.all = !this.all;
+        this.show(...this.last);
+      },
+    });
+    this.caption = h("p", { class: "wi-legend" });
+    this.node = h("div", {}, this.list, this.more, this.caption);
   }
 
   show(found, words, format = short) {
-    const most = Math.max(
-      ...found.map((one) => (one && Number.isFinite(one.change) ? Math.abs(one.change) : 0)),
+    this.last = [found, words, format];
+    const size = (i) =>
+      found[i] && !Number.isNaN(found[i].change) ? Math.abs(found[i].change) : -1;
+    const ranked = found
+      .map((_, i) => i)
+      .filter((i) => found[i])
+      .sort((a, b) => size(b) - size(a));
+    const shown = this.all ? ranked : ranked.slice(0, FIRST);
+    const width = (i) => size(i) + (found[i].std || 0);
+    const scale = linear(
+      [0, Math.max(...shown.map(width).filter(Number.isFinite), 0) || 1],
+      [0, 50],
     );
-    const scale = linear([0, most || 1], [0, 50]);
-    this.rows.forEach((row, i) => {
-      const one = found[i];
-      const size = one && Number.isFinite(one.change) ? scale(Math.abs(one.change)) : 0;
-      row.bar.className = one?.change < 0 ? "wi-less" : "wi-more";
-      row.bar.style.width = `${size}%`;
-      row.change.textContent = one ? `${one.change > 0 ? "+" : ""}${format(one.change)}` : "–";
-      row.change.dataset.value = one ? one.change : "";
-      row.unit.textContent = one ? one.unit : "unknown";
-    });
+    for (const i of shown) {
+      const [row, { change, std, from, to }] = [this.rows[i], found[i]];
+      const sign = change < 0 ? -1 : 1;
+      row.bar.className = change < 0 ? "wi-less" : "wi-more";
+      row.bar.style.width = `${Math.min(50, scale(size(i)))}%`;
+      row.doubt.hidden = !(std > 0);
+      row.doubt.style.left = `${50 + sign * scale(size(i)) - scale(std)}%`;
+      row.doubt.style.width = `${2 * scale(std)}%`;
+      row.change.textContent = `${change > 0 ? "+" : ""}${format(change)}`;
+      row.change.dataset.value = change;
+      row.change.dataset.std = std;
+      row.unit.textContent = `${from} → ${to}${std > 0 ? `, ±\u00a0${format(std)}` : ""}`;
+    }
+    const order = String(shown);
+    if (order !== this.order) this.list.replaceChildren(...shown.map((i) => this.rows[i].node));
+    this.order = order;
+    this.more.hidden = ranked.length <= FIRST;
+    this.more.textContent = this.all ? `Show the first ${FIRST}` : `Show all ${ranked.length}`;
     this.caption.textContent = words;
   }
 }

@@ -28,6 +28,19 @@ export class Mixture {
     this.std = Math.hypot(this.epistemicStd, this.aleatoricStd);
   }
 
+  get weights() {
+    return this.members.weights;
+  }
+
+  // What each network says, and how unsure a single one is.
+  byNetwork() {
+    return this.members.mean;
+  }
+
+  doubt() {
+    return this.epistemicStd;
+  }
+
   logpdf(y) {
     return this.kernel.logpdf(this.members, [y])[0];
   }
@@ -88,6 +101,18 @@ export class Transformed {
     }
     Object.assign(this, { mean: Math.min(mean, high), epistemicStd, aleatoricStd });
     this.std = Math.hypot(epistemicStd, aleatoricStd);
+  }
+
+  get weights() {
+    return this.mixture.weights;
+  }
+
+  byNetwork() {
+    return this.mixture.byNetwork().map((z) => this.g.inverse(z));
+  }
+
+  doubt() {
+    return this.epistemicStd;
   }
 
   pdf(y) {

@@ -9,7 +9,11 @@ import { path, Profile } from "./profile.js";
 import { csv, fromHash, toHash } from "./sharing.js";
 import { ValuesPanel } from "./values_panel.js";
 
-const FRAME = 8; // milliseconds: what takes longer is drawn after the numbers, not with them
+const FRAME = 12; // milliseconds that pictures may take before anything else has its turn
+const PIECE = 8; // rows that are predicted at a time
+const CHANGE =
+  "from the 10 % to the 90 % quantile of a column (further out where these are equal), or from its " +
+  "commonest category to another common one; all other cells stay as they are. ± is the standard deviation";
 const QUIET = 400; // milliseconds without a change, before it is said aloud and kept in the link
 
 async function copied(text) {
@@ -31,11 +35,16 @@ export class Page {
     this.section = section;
     this.model = model;
     this.columns = model.columns;
-    this.typical = this.columns.map((column) => column.typical);
+    const { rows } = model;
+    // A row of the table, if the page has any; the middle of each column otherwise.
+    this.typicalRow = rows ? rows.typical : null;
+    this.typical = this.columns.map(({ typical }, i) =>
+      rows ? rows.cells[i][rows.typical] : typical,
+    );
     this.cells = this.typical;
-    this.along = 0;
-    this.row = null; // of those of the report, if it is unchanged
-    this.slowly = 0;
+    this.along = model.order[0];
+    this.row = this.typicalRow; // of those of the report, if it is unchanged
+    this.more = null; // the promise of pictures that are being drawn
     this.#build();
     this.restore(location.hash);
     addEventListener("hashchange", () => this.restore(location.hash));
@@ -45,7 +54,9 @@ export class Page {
 
   #build() {
     const { model, columns } = this;
-    this.controls = new Controls(columns, model.takes_gaps, (i, cell) => this.change(i, cell));
+    this.controls = new Controls(columns, model.order, model.takes_gaps, (i, cell) =>
+      this.change(i, cell),
+    );
     this.said = h("p", { class: "wi-said", role: "status" });
     this.now = h("p", { class: "wi-stays", "aria-hidden": "true" });
     this.far = h(
@@ -56,7 +67,7 @@ export class Page {
     this.menu = h(
       "select",
       { id: "wi-along", onchange: () => this.goAlong(Number(this.menu.value)) },
-      ...columns.map((column, i) => h("option", { value: i }, column.name)),
+      ...model.order.map((i) => h("option", { value: i }, columns[i].name)),
     );
     this.targets = model.targets.map((target, k) => this.#target(target, k));
     this.answers = h(
@@ -100,7 +111,7 @@ export class Page {
       this.change(this.along, cell, true),
     );
     profile.id = k;
-    const influence = new Influence(target, columns, (i) => this.goAlong(i));
+    const influence = new Influence(columns, (i) => this.goAlong(i));
     const rows = model.rows;
     const observed = rows
       ? new Observed(target, k, model.targets.length, rows, range, classes, (i) => this.load(i))
@@ -133,7 +144,7 @@ export class Page {
     return h(
       "div",
       { class: "wi-buttons" },
-      button("Typical row", "Load a typical row", () => this.set(this.typical, null)),
+      button("Typical row", "Load a typical row", () => this.set(this.typical, this.typicalRow)),
       rows ? button("‹", "Load the row before", () => step(-1)) : null,
       this.rowName,
       rows ? button("›", "Load the next row", () => step(1)) : null,
@@ -206,8 +217,8 @@ export class Page {
       const given = (cell, i) => (found.cells[i] === undefined ? cell : found.cells[i]);
       const says = found.cells.some((cell) => cell !== undefined);
       this.cells = says ? this.typical.map(given) : this.typical;
-      this.along = Math.max(0, found.along);
-      this.row = null;
+      this.along = found.along < 0 ? this.model.order[0] : found.along;
+      this.row = says ? null : this.typicalRow;
     }
     this.update();
   }
@@ -226,8 +237,9 @@ export class Page {
   }
 
   #rowWords() {
-    if (this.row !== null) return `row ${this.model.rows.numbers[this.row]}`;
-    return this.cells === this.typical ? "typical row" : "your row";
+    const typical = this.cells === this.typical;
+    if (this.row === null) return typical ? "the middle of each column" : "your row";
+    return `${typical ? "typical: " : ""}row ${this.model.rows.numbers[this.row]}`;
   }
 
   draw() {
@@ -241,45 +253,70 @@ export class Page {
       observed?.show(this.row);
     });
     this.now.textContent = this.targets.map(({ answer }) => answer.brief).join(" · ");
-    if (this.slowly < FRAME) this.drawMore();
-    else this.more ??= setTimeout(() => this.drawMore());
+    this.stale = true;
+    this.more ??= this.drawMore().finally(() => (this.more = null));
   }
 
   get words() {
     return this.targets.map(({ answer }) => answer.words).join(". ");
   }
 
-  // The pictures that need many predictions.
-  drawMore() {
-    this.more = undefined;
-    const start = performance.now();
-    const { model, columns, cells, along, here } = this;
+  // The pictures that need many predictions, a few at a time, so that a slider never waits for them.
+  async drawMore() {
+    while (this.stale) {
+      this.stale = false;
+      await this.#drawAlong();
+      if (!this.stale) await this.#drawInfluence();
+    }
+  }
+
+  async #predict(rows) {
+    const found = [];
+    let start = performance.now();
+    for (let i = 0; i < rows.length; i += PIECE) {
+      if (performance.now() - start > FRAME) {
+        await new Promise((done) => setTimeout(done));
+        start = performance.now();
+      }
+      found.push(...this.model.predict(rows.slice(i, i + PIECE)));
+    }
+    return found;
+  }
+
+  async #drawAlong() {
+    const { columns, cells, along } = this;
     const way = path(columns[along], cells[along]);
-    const predicted = way ? model.predict(way.cells.map((cell) => cells.with(along, cell))) : [];
-    const best = model.classes ? here[0].proba.indexOf(Math.max(...here[0].proba)) : null;
-    const value = model.classes ? (p) => p[0].proba[best] : (p, k) => p[k].mean;
-    const found = influences(
-      columns,
-      cells,
-      (rows) => model.predict(rows),
-      here,
-      model.targets.map(() => value),
-      { bounded: Boolean(model.classes), kinks: model.encodings.some(Boolean) },
+    const predicted = await this.#predict(
+      way ? way.cells.map((cell) => cells.with(along, cell)) : [],
     );
-    this.targets.forEach(({ answer, profile, influence }, k) => {
+    this.targets.forEach(({ profile }, k) => {
       profile.show(
         columns[along],
         cells[along],
         way,
         predicted.map((p) => p[k]),
       );
-      const [of, format] = model.classes
-        ? [`the probability of ${model.classes[best]}`, points]
+    });
+  }
+
+  async #drawInfluence() {
+    const { columns, cells, here, model } = this;
+    const { classes } = model;
+    const proba = here[0].proba;
+    // The positive class of two, or the most probable one.
+    const c = !classes ? null : classes.length === 2 ? 1 : proba.indexOf(Math.max(...proba));
+    const value = classes ? (p) => p.proba[c] : (p) => p.mean;
+    const outputs = model.targets.map((_, k) => ({ value, c, k }));
+    const found = await influences(columns, cells, (rows) => this.#predict(rows), outputs);
+    this.targets.forEach(({ answer, influence }, k) => {
+      const [of, format] = classes
+        ? [`the probability of ${classes[c]}`, points]
         : [`the mean of ${model.targets[k]}`, undefined];
-      influence.show(found[k], `Change of ${of}.`, format);
+      const whose =
+        model.members.length > 1 ? "over the networks" : "of a difference of two predictions";
+      influence.show(found[k], `Change of ${of} ${CHANGE} ${whose}.`, format);
       answer.showDoubt?.(here[k]);
     });
-    this.slowly = performance.now() - start;
   }
 
   #settle() {

@@ -2,13 +2,29 @@
 // probabilities of the classes.
 
 import { bars, reach } from "./controls.js";
-import { axis, band, Chart, h, line, linear, short, svg, tick, ticks } from "./drawing.js";
+import {
+  axis,
+  band,
+  Chart,
+  dateText,
+  dateTicks,
+  h,
+  line,
+  linear,
+  scaled,
+  short,
+  svg,
+  textWidth,
+  upright,
+  way,
+} from "./drawing.js";
 import { moment } from "./table.js";
 
 const N_POINTS = 61;
 const MOST = 12; // categories, or classes, that are shown
 const DAY = 86_400_000;
 const LEFT = 46; // pixels for the numbers of the vertical axis
+const LONGEST = 22; // letters of a category that are shown
 
 // Where to look along a column: {cells, at, from, to, low, high}, at in numbers; null: nowhere.
 export function path(column, cell) {
@@ -52,7 +68,7 @@ export class Profile {
   // `chosen(cell)` is called where someone points at a place of the picture.
   constructor(target, range, classes, chosen) {
     Object.assign(this, { target, range, classes, chosen });
-    this.chart = new Chart(230, `${target} along a column`);
+    this.chart = new Chart(250, `${target} along a column`);
     this.chart.node.classList.add("wi-touch");
     const point = (event) => this.#point(event);
     this.chart.node.addEventListener("pointerdown", point);
@@ -89,24 +105,37 @@ export class Profile {
     event.preventDefault();
   }
 
-  // The scale of the picture across, which says where someone points.
-  #across(width) {
+  // The scale of the picture across, which says where someone points, and the height of its foot:
+  // names that are too long for their place are slanted.
+  #across(width, height) {
     const { along } = this;
     const domain = along.names ? [-0.5, along.cells.length - 0.5] : [along.from, along.to];
     this.scale = linear(domain, [LEFT, width - 6]);
-    return [this.scale, domain];
+    this.names = along.names?.map((text) =>
+      text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text,
+    );
+    const longest = Math.max(0, ...(this.names ?? []).map(textWidth));
+    this.slanted = longest + 6 > (width - LEFT) / (this.names?.length ?? 1);
+    if (!this.names || !this.slanted) return [this.scale, height - 22];
+    this.angle = Math.acos(Math.min(0.8, this.scale(0) / longest)); // as flat as the first has room
+    return [this.scale, height - 18 - Math.sin(this.angle) * longest];
   }
 
-  #foot(column, cell, x, domain, width, height) {
+  #foot(column, cell, x, foot, width) {
     const { along } = this;
-    const foot = height - 34;
     if (along.names) {
-      const room = (width - LEFT) / along.names.length;
-      const cut = (name) =>
-        name.length * 6.2 > room ? `${name.slice(0, Math.max(1, room / 6.2 - 1))}…` : name;
-      return along.names.map((name, i) => tick(x(i), foot, cut(name), width));
+      return this.names.map((name, i) => {
+        const at = this.slanted
+          ? {
+              transform: `translate(${x(i) + 4} ${foot + 10}) rotate(${(-180 * this.angle) / Math.PI})`,
+              "text-anchor": "end",
+            }
+          : { x: x(i), y: foot + 14, "text-anchor": "middle" };
+        return svg("text", { ...at, class: "wi-tick" }, svg("title", {}, along.names[i]), name);
+      });
     }
-    const format = along.date ? (t) => new Date(t).toISOString().slice(0, 10) : short;
+    const whole = { marks: (n) => x.ticks(n).filter(Number.isInteger), format: String };
+    const dates = { marks: (n) => dateTicks([along.from, along.to], n), format: dateText };
     const now = along.date ? moment(cell) : cell;
     const outside = [
       [along.from, along.low],
@@ -117,41 +146,39 @@ export class Profile {
         svg("rect", { x: x(a), width: x(b) - x(a), y: 6, height: foot - 6, class: "wi-outside" }),
       ),
       ...bars(column, x, along.low, along.high, foot, 26),
-      ...axis(x, domain, foot, width, column.name, format),
+      ...axis(x, foot, width, along.date ? dates : column.whole ? whole : {}),
       now === null
         ? null
         : svg("line", { x1: x(now), x2: x(now), y1: 6, y2: foot, class: "wi-now" }),
     ];
   }
 
-  #upright(values, height) {
-    const finite = values.filter(Number.isFinite);
-    const [low, high] = this.range;
-    // A band that opens may leave the picture: three times the range of the targets is enough.
-    const most = 1.5 * (high - low);
+  // A band that opens may leave the picture: three times the range of the targets is enough.
+  #upright(values, foot) {
+    const { forward, inverse } = way(this.range);
+    const [low, high] = [forward(this.range.low), forward(this.range.high)];
+    const most = (this.range.log ? 0.3 : 1) * (high - low);
+    const finite = values.map(forward).filter(Number.isFinite);
     const a = Math.max(low - most, Math.min(low, ...finite));
     const b = Math.min(high + most, Math.max(high, ...finite));
-    const y = linear([a, b], [height - 36, 8]);
-    const labels = ticks([a, b], 5).map((value) => [
-      svg("line", { x1: LEFT, x2: "100%", y1: y(value), y2: y(value), class: "wi-grid" }),
-      svg(
-        "text",
-        { x: LEFT - 6, y: y(value) + 4, class: "wi-tick", "text-anchor": "end" },
-        short(value),
-      ),
-    ]);
-    const clamp = (value) => y(Math.min(b + most, Math.max(a - most, value)));
-    return [clamp, labels];
+    const { log } = this.range;
+    const y = scaled({ low: inverse(a), high: inverse(b), log }, [foot - 2, 8]);
+    const clamp = (value) => y(inverse(Math.min(b + most, Math.max(a - most, forward(value)))));
+    return [clamp, upright(y, LEFT)];
   }
 
   // What would leave the picture ends at its edge.
-  #clipped(width, height, ...nodes) {
+  #clipped(width, foot, ...nodes) {
     const id = `wi-clip-${this.id}`;
-    const box = { x: LEFT, y: 6, width: width - LEFT, height: height - 40 };
+    const box = { x: LEFT, y: 6, width: width - LEFT, height: foot - 6 };
     return [
       svg("clipPath", { id }, svg("rect", box)),
       svg("g", { "clip-path": `url(#${id})` }, ...nodes),
     ];
+  }
+
+  #says(words) {
+    this.legend.textContent = words + (this.range.log ? " The upright axis is logarithmic." : "");
   }
 
   #summaries(predicted) {
@@ -161,26 +188,28 @@ export class Profile {
         mean: p.mean,
         lower,
         upper,
-        in2: [p.mean - 2 * p.epistemicStd, p.mean + 2 * p.epistemicStd],
+        in2: [
+          Math.max(lower, p.mean - 2 * p.epistemicStd),
+          Math.min(upper, p.mean + 2 * p.epistemicStd),
+        ],
       };
     });
   }
 
   #band(column, cell, predicted, width, height) {
-    const [x, domain] = this.#across(width);
+    const [x, foot] = this.#across(width, height);
     const each = this.#summaries(predicted);
     const [y, labels] = this.#upright(
       each.flatMap((p) => [p.lower, p.upper]),
-      height,
+      foot,
     );
     const trace = (value) => each.map((p, i) => [x(this.along.at[i]), y(value(p))]);
-    this.legend.textContent =
-      "Band: 95 % of targets; inner band: what the model does not know. Bars: rows.";
+    this.#says("Band: 95 % of targets; inner band: what the model does not know. Bars: rows.");
     return [
       ...labels,
       ...this.#clipped(
         width,
-        height,
+        foot,
         svg("path", {
           d: band(
             trace((p) => p.lower),
@@ -197,23 +226,23 @@ export class Profile {
         }),
         svg("path", { d: line(trace((p) => p.mean)), class: "wi-line" }),
       ),
-      ...this.#foot(column, cell, x, domain, width, height),
+      ...this.#foot(column, cell, x, foot, width),
     ];
   }
 
   #whiskers(column, cell, predicted, width, height) {
-    const [x, domain] = this.#across(width);
+    const [x, foot] = this.#across(width, height);
     const each = this.#summaries(predicted);
     const [y, labels] = this.#upright(
       each.flatMap((p) => [p.lower, p.upper]),
-      height,
+      foot,
     );
-    this.legend.textContent = "Thin: 95 % of targets; thick: what the model does not know.";
+    this.#says("Thin: 95 % of targets; thick: what the model does not know.");
     return [
       ...labels,
       ...this.#clipped(
         width,
-        height,
+        foot,
         ...each.flatMap((p, i) => {
           const at = { x1: x(i), x2: x(i) };
           const here = this.along.cells[i] === cell ? " wi-here" : "";
@@ -224,45 +253,40 @@ export class Profile {
           ];
         }),
       ),
-      ...this.#foot(column, cell, x, domain, width, height),
+      ...this.#foot(column, cell, x, foot, width),
     ];
   }
 
-  // Probabilities of classes, one on top of the other.
+  // Probabilities of classes, one on top of the other; of two the positive one at the bottom.
   #shares(column, cell, predicted, width, height) {
-    const [x, domain] = this.#across(width);
-    const y = linear([0, 1], [height - 36, 8]);
-    const shown = Math.min(MOST, this.classes.length);
-    const labels = [0, 0.5, 1].map((p) =>
-      svg(
-        "text",
-        { x: LEFT - 6, y: y(p) + 4, class: "wi-tick", "text-anchor": "end" },
-        `${100 * p} %`,
-      ),
-    );
+    const [x, foot] = this.#across(width, height);
+    const y = linear([0, 1], [foot - 2, 8]);
+    const order = this.classes.map((_, c) => c).slice(0, MOST);
+    if (this.classes.length === 2) order.reverse();
+    const labels = upright(y, LEFT, (p) => `${Math.round(100 * p)} %`);
     const sums = predicted.map((p) => {
       let sum = 0;
-      return [0, ...p.proba.slice(0, shown).map((q) => (sum += q))];
+      return [0, ...order.map((c) => (sum += p.proba[c]))];
     });
     const half = this.along.names ? 0.35 : 0;
-    const areas = Array.from({ length: shown }, (_, c) => {
-      const edge = (k) => sums.map((s, i) => [x(this.along.at[i]), y(s[k])]);
-      if (!half) return svg("path", { d: band(edge(c), edge(c + 1)), class: `wi-class-${c % 8}` });
+    const areas = order.map((c, k) => {
+      const edge = (j) => sums.map((s, i) => [x(this.along.at[i]), y(s[j])]);
+      if (!half) return svg("path", { d: band(edge(k), edge(k + 1)), class: `wi-class-${c % 8}` });
       return sums.map((s, i) =>
         svg("rect", {
           x: x(i - half),
           width: x(i + half) - x(i - half),
-          y: y(s[c + 1]),
-          height: Math.max(0, y(s[c]) - y(s[c + 1])),
+          y: y(s[k + 1]),
+          height: Math.max(0, y(s[k]) - y(s[k + 1])),
           class: `wi-class-${c % 8}`,
         }),
       );
     });
     this.legend.replaceChildren(
-      ...this.classes
-        .slice(0, shown)
-        .map((name, c) => h("span", {}, h("i", { class: `wi-class-${c % 8}` }), ` ${name} `)),
+      ...order.map((c) =>
+        h("span", {}, h("i", { class: `wi-class-${c % 8}` }), ` ${this.classes[c]} `),
+      ),
     );
-    return [...labels, ...areas, ...this.#foot(column, cell, x, domain, width, height)];
+    return [...labels, ...areas, ...this.#foot(column, cell, x, foot, width)];
   }
 }

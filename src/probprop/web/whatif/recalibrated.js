@@ -70,6 +70,19 @@ export class Recalibrated {
     this.aleatoricStd = (std * aleatoricStd) / before;
   }
 
+  get weights() {
+    return this.mixture.weights;
+  }
+
+  byNetwork() {
+    const means = this.mixture.byNetwork();
+    return this.g ? means.map((z) => this.g.inverse(z)) : means;
+  }
+
+  doubt() {
+    return this.epistemicStd;
+  }
+
   // The target that lies e standard deviations from the mean of the mixture.
   #target(e) {
     const t = this.center + this.mixture.std * e;
@@ -135,7 +148,8 @@ export class Recalibrated {
       y = this.#target(edges[j - 1] * (this.mass[j] / Math.max(1 - p, 1e-300)) ** (1 / dof));
     else {
       const [a, b] = [this.#target(edges[j - 1]), this.#target(edges[j])];
-      y = a + clip((p - this.levels[j - 1]) / (this.levels[j] - this.levels[j - 1]), 0, 1) * (b - a);
+      y =
+        a + clip((p - this.levels[j - 1]) / (this.levels[j] - this.levels[j - 1]), 0, 1) * (b - a);
     }
     return clip(y, low, high);
   }

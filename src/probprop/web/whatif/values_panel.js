@@ -1,17 +1,21 @@
 // What is predicted of a number: its density, its interval, and what it is unsure of.
 
-import { axis, band, Chart, h, line, linear, rounded, svg } from "./drawing.js";
+import { axis, band, Chart, h, line, linear, rounded, scaled, svg, way } from "./drawing.js";
 
 const LEVEL = 0.95;
 const N_POINTS = 120;
 const NARROW = 0.05; // a distribution narrower than this share of the axis gets an axis of its own
 
 // The axis of a target: where its rows lie, and the interval, unless that is a thin line there.
-function domainOf(predicted, [lower, upper], [low, high]) {
-  const margin = 0.6 * (upper - lower);
-  const own = [lower - margin, upper + margin];
-  if (upper - lower < NARROW * (high - low)) return own;
-  return [Math.min(low, own[0]), Math.max(high, own[1])];
+function rangeOf([lower, upper], range) {
+  const { forward, inverse } = way(range);
+  const [low, high] = [forward(range.low), forward(range.high)];
+  const [a, b] = [Math.max(forward(lower), 2 * low - high), forward(upper)];
+  const margin = 0.6 * (b - a);
+  const own = [a - margin, b + margin];
+  const ends =
+    b - a < NARROW * (high - low) ? own : [Math.min(low, own[0]), Math.max(high, own[1])];
+  return { low: inverse(ends[0]), high: inverse(ends[1]), log: range.log };
 }
 
 export class ValuesPanel {
@@ -21,7 +25,8 @@ export class ValuesPanel {
     this.answer = h("p", { class: "wi-answer" });
     this.chart = new Chart(150, `Predictive density of ${target}`);
     this.split = h("div", { class: "wi-split", role: "img" });
-    this.node = h("div", { class: "wi-panel" }, this.answer, this.chart.node, this.split);
+    const note = range.log ? h("p", { class: "wi-legend" }, "The axis is logarithmic.") : null;
+    this.node = h("div", { class: "wi-panel" }, this.answer, this.chart.node, note, this.split);
   }
 
   // For the line that stays in sight.
@@ -90,26 +95,26 @@ export class ValuesPanel {
   }
 
   #density(predicted, lower, upper, width, height) {
-    const domain = domainOf(predicted, [lower, upper], this.range);
-    const x = linear(domain, [4, width - 4]);
-    const foot = height - 34;
+    const range = rangeOf([lower, upper], this.range);
+    const { forward, inverse } = way(range);
+    const x = scaled(range, [4, width - 4]);
+    const foot = height - 22;
     // More points where the density is, so that a narrow one is no polygon.
-    const near = linear(
-      [0, N_POINTS - 1],
-      [lower - 0.7 * (upper - lower), upper + 0.7 * (upper - lower)],
+    const [a, b] = [Math.max(forward(lower), forward(range.low)), forward(upper)];
+    const near = linear([0, N_POINTS - 1], [a - 0.7 * (b - a), b + 0.7 * (b - a)]);
+    const at = Array.from({ length: N_POINTS }, (_, i) => inverse(near(i))).filter(
+      (y) => y >= range.low && y <= range.high,
     );
-    const at = Array.from({ length: N_POINTS }, (_, i) => near(i)).filter(
-      (y) => y >= domain[0] && y <= domain[1],
-    );
-    const density = at.map((y) => predicted.pdf(y));
+    // On a logarithmic axis the density of the logarithm, whose area is the probability too.
+    const density = at.map((y) => predicted.pdf(y) * (range.log ? y : 1));
     const most = Math.max(...density);
     const up = linear([0, most], [foot, 8]);
     const curve = at.map((y, i) => [x(y), up(density[i])]);
     const floor = (points) => points.map(([px]) => [px, foot]);
     const inside = curve.filter((_, i) => at[i] >= lower && at[i] <= upper);
     const model = [
-      Math.max(domain[0], predicted.mean - 2 * predicted.epistemicStd),
-      Math.min(domain[1], predicted.mean + 2 * predicted.epistemicStd),
+      Math.max(range.low, predicted.mean - 2 * predicted.epistemicStd),
+      Math.min(range.high, predicted.mean + 2 * predicted.epistemicStd),
     ];
     const rail = {
       x: x(model[0]),
@@ -129,7 +134,7 @@ export class ValuesPanel {
         y2: foot,
         class: "wi-mean",
       }),
-      ...axis(x, domain, foot, width, this.target),
+      ...axis(x, foot, width),
     ];
   }
 }
