@@ -136,8 +136,9 @@ def task_of(
 
 
 _WIDE = 256  # inputs: below that, sparse rows and arrays are refined alike
-_OFTEN = 64  # samples in which an input is not 0: then an epoch refines its weights
-_FEWEST_SWEEPS = 4  # every so many epochs all weights are refined
+_OFTEN = 128  # samples in which an input is not 0: then an epoch refines its weights
+_FEWEST_SWEEPS = 8  # every so many epochs all weights are refined
+_SIDE_BY_SIDE = 64  # inputs that are refined in the same epoch: their factors share cache lines
 
 
 def _due(X: Samples, n_iters: range) -> Array | None:
@@ -152,7 +153,8 @@ def _due(X: Samples, n_iters: range) -> Array | None:
     counts = np.bincount(X.indices, minlength=n_features)
     every = np.ceil(min(_OFTEN, n) / np.maximum(counts, 1))
     every = np.clip(every, 1, _FEWEST_SWEEPS).astype(np.int64)
-    due: Array = (np.array(n_iters)[:, np.newaxis] + np.arange(n_features)) % every == 0
+    turn = np.arange(n_features) // _SIDE_BY_SIDE
+    due: Array = (np.array(n_iters)[:, np.newaxis] + turn) % every == 0
     return due
 
 
