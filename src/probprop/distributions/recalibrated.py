@@ -9,8 +9,9 @@ out-of-fold samples have the density
 
 with w_i a Gaussian kernel of width l in (m, log s), each divided by its standard deviation over the
 samples. The recalibrated distribution of the target is the one whose scores have this density:
-skew, several modes, spikes and caps are learned. Mass outside of the support of the target is moved
-to the nearest end, which then has a probability of its own.
+skew, several modes, spikes and caps are learned. A mean outside of the support of the target is
+moved to the nearest end, whatever its distance, and then so is the mass outside, so that an end has
+a probability of its own and an interval there keeps its width.
 
 Scores are counted in bins, and so are (m, log s), in cells of width l/2. Within a bin the target is
 uniform: the distribution function is piecewise linear, and all that follows from it is exact.
@@ -55,7 +56,7 @@ _MIN_OUTSIDE = 1e-3  # mean probability outside of a support that is enforced
 
 
 class LeftOut(NamedTuple):
-    """The part of a recalibration that samples have in their own distribution, (n,) each."""
+    """The contribution of samples to their own recalibrated distributions, (n,) each."""
 
     bin: Array
     weight: FloatArray  # w_i(x_i)
@@ -68,7 +69,7 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recalibration:
-    """What was learned from out-of-fold samples about the shape of predictive distributions.
+    """The shape of predictive distributions, learned from out-of-fold samples.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ class Recalibration:
 
     @property
     def in_words(self) -> str:
-        """What it does, for notes."""
+        """Its effect, in words."""
         ends = f"{'(' if math.isinf(self.low) else '['}{self.low:.6g}, {self.high:.6g}"
         support = f"support {ends}{')' if math.isinf(self.high) else ']'}"
         parts = [f"learned shape (gain {self.gain:.3g} ± {self.gain_error:.2g})"]
@@ -144,24 +145,24 @@ class Recalibration:
         return masses
 
     def containing(self, y: FloatArray) -> Recalibration:
-        """Return it with a support that all targets y lie in: an end that is passed is given up."""
+        """Return it with a support that contains all targets y: exceeded ends are dropped."""
         low = self.low if (y >= self.low).all() else -math.inf
         return replace(self, low=low, high=self.high if (y <= self.high).all() else math.inf)
 
     def apply(self, base: Mixture | TransformedMixture) -> Recalibrated:
         """Return the recalibrated distribution of the same samples."""
-        return Recalibrated(base, self)
+        return Recalibrated(_inside(base, self.low, self.high), self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recalibrated(TargetDistribution):
     """A predictive distribution with the mean, standard deviation and shape of a recalibration.
 
-    Of the base distribution only the mean and the standard deviation count, on the scale of its
-    transformation if it has one. `epistemic_std` and `aleatoric_std` have the ratio that they have
-    there. `logpdf` is the density without regard to the mass at the ends of the support, and -inf
-    outside. In moments and in the CRPS, targets beyond normal scores of 5 count as the target at 5:
-    a probability of 3e-7 on each side, unless samples had such scores.
+    Only the mean and the standard deviation of the base distribution are used, on the scale of its
+    transformation if it has one. `epistemic_std` and `aleatoric_std` keep their ratio. `logpdf` is
+    the density without regard to the mass at the ends of the support, and -inf outside. In moments
+    and in the CRPS, targets beyond normal scores of 5 count as the target at 5: a probability of
+    3e-7 on each side, unless samples had such scores.
 
     Parameters
     ----------
@@ -231,7 +232,7 @@ class Recalibrated(TargetDistribution):
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         at, shape, g = self._at(y), self.recalibration, self._transformation
-        with np.errstate(divide="ignore"):  # beside a bin, and of targets of density 0
+        with np.errstate(divide="ignore"):  # of edges, and of targets of density 0
             log_p = np.log(at.mass) - np.log(at.upper - at.lower)
             end = shape.edges[np.where(at.bin == 0, 0, -1)]
             tail = np.log(at.mass * shape.dof / np.abs(end))
@@ -391,15 +392,16 @@ def recalibrated(
     support: tuple[float, float] = (-math.inf, math.inf),
     enforce: bool = False,
 ) -> Recalibrated | None:
-    """Learn a recalibration from out-of-fold predictions; None where it gains nothing.
+    """Learn a recalibration from out-of-fold predictions; None if there is no gain.
 
     The result has every sample left out of its own distribution. Where the learned shape gains less
     than 0.01 nats or two standard errors, the support alone is enforced if it leaves out 0.1 % of
-    the predictive distribution and costs less than 0.01 nats. Fewer than 100 samples say neither;
+    the predictive distribution and costs less than 0.01 nats. Below 100 samples neither is used;
     with `enforce` the support is kept in any case.
     """
     if _transformation(predictive) is not None and support[0] <= 0.0:
         support = (-math.inf, support[1])  # the transformed targets have it already
+    given, predictive = predictive, _inside(predictive, *support)
     w = np.ones(len(y)) if weights is None else weights / weights.mean()
     e = _standardized_residuals(predictive, y)
     dof = max(_DOFS, key=lambda dof: np.average(_log_t(e, dof), weights=w))
@@ -414,14 +416,14 @@ def recalibrated(
     bins = np.searchsorted(SCORES, z, side="right")
     if len(y) < _MIN_SAMPLES and not enforce:
         return None
-    log_p = predictive.logpdf(y)
+    log_p = given.logpdf(y)
     if len(y) >= _MIN_SAMPLES:
         learned = Recalibrated(predictive, *_learned(shape, (location - center) / scale, bins, w))
         learned = _judged(learned, y, log_p, w)
         found = learned.recalibration
         if found.gain > max(_MIN_GAIN, 2.0 * found.gain_error):
             return learned
-    outside = predictive.cdf(support[0]) + (1.0 - predictive.cdf(support[1]))
+    outside = given.cdf(support[0]) + (1.0 - given.cdf(support[1]))
     if enforce or np.average(outside, weights=w) > _MIN_OUTSIDE:
         plain = _judged(Recalibrated(predictive, shape), y, log_p, w)
         if enforce or plain.recalibration.gain > -_MIN_GAIN:
@@ -467,6 +469,22 @@ def _learned(
                 own_cell, score = cells[cell], value
     distance = (location - own_cell) / best.width
     return best, LeftOut(bins, w * np.exp(-0.5 * (distance**2).sum(axis=1)))
+
+
+def _inside(
+    base: Mixture | TransformedMixture, low: float, high: float
+) -> Mixture | TransformedMixture:
+    """Return the distributions with their means, on the scale of a transformation, in a support."""
+    p, g = _predicted(base), _transformation(base)
+    if g is not None:
+        low = float(g.forward(low)) if low > 0.0 else -math.inf
+        high = float(g.forward(high))
+    shift = np.clip(p.mean, low, high) - p.mean
+    if not shift.any():
+        return base
+    stds = p.epistemic_stds, p.aleatoric_stds
+    moved = Mixture(p.means + shift, *stds, p.weights, p.tail, p.dof)
+    return moved if g is None else TransformedMixture(moved, g)
 
 
 def location_of(base: Mixture | TransformedMixture) -> FloatArray:

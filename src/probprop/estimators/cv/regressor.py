@@ -43,7 +43,7 @@ from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.likelihoods import Gaussian, Scale
 from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
-from probprop.inference.prediction import member_moments, sensitivity_at
+from probprop.inference.prediction import SampledOutputLayer, member_moments, sensitivity_at
 from probprop.inference.training import warn_of_counts
 
 
@@ -51,11 +51,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     """Regression by PBP networks selected, calibrated and averaged by cross-validation.
 
     Candidates, which differ in the encoding of the features, in depth and in the evidence cap,
-    train side by side on folds. Successive halving stops those that fall behind in out-of-fold
-    log-likelihood. The prediction is a mixture of the best ones, stacked with weights that maximize
-    that log-likelihood. One factor calibrates the variances of their networks on out-of-fold
-    samples; a small network learns heteroscedastic noise there, and PIT recalibration the shape of
-    the distribution, where that helps.
+    are trained in parallel on folds. Successive halving with early stopping compares them by their
+    out-of-fold log-likelihood. The prediction is a mixture of the best ones, stacked with weights
+    that maximize that log-likelihood. One factor calibrates the variances of their networks on
+    out-of-fold samples; a small network learns heteroscedastic noise there, and PIT recalibration
+    the shape of the distribution, where that helps.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Columns of X whose values are categories, as in `TableEncoder`. "from_dtype": in tables,
         columns of a category type, and text.
     support : "auto", None or tuple of (float or None, float or None), default="auto"
-        Where targets can lie: the predictive distribution has no mass outside. None as an end
-        stands for no bound. "auto": if no target of 100 or more is negative, 0 is the lower end; if
+        Range of the target: the predictive distribution has no mass outside. None as an end
+        means no bound. "auto": if no target of 100 or more is negative, 0 is the lower end; if
         none is above 1 either, 1 is the upper end. None: the support is not bounded.
     missing : {"auto", "error", "marginalize"}, default="auto"
         How NaN in X is treated: as an error, or as a missing value. Then the prediction of a sample
@@ -129,7 +129,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Rows of these predictions; with an int `cv`, or with fewer than 5,000 samples, all rows of
         a weight above 0, ascending.
     oof_members_ : ndarray of int of shape (n_groups, n_oof)
-        Which of `estimators_` predicted each of `oof_rows_`: the networks that held it out.
+        Which of `estimators_` predicted each of `oof_rows_`: networks not trained on it.
     n_iter_ : int
         Maximum number of epochs of a member.
     n_samples_seen_ : int
@@ -562,7 +562,7 @@ class SampledFunction:
 
     Parameters
     ----------
-    network : SampledNetwork
+    network : SampledNetwork or SampledOutputLayer
         f, on encoded rows.
     member : PBPRegressor
         The member whose mean is m.
@@ -586,7 +586,7 @@ class SampledFunction:
     (SampledFunction(1 feature, 5-5-1), (2,))
     """
 
-    network: SampledNetwork
+    network: SampledNetwork | SampledOutputLayer
     member: PBPRegressor
     bounds: InputBounds
     encoding: PiecewiseLinear | None

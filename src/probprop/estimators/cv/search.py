@@ -53,7 +53,7 @@ from probprop.inference.checkpoint import (
 from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
-from probprop.inference.prediction import output_moments
+from probprop.inference.prediction import output_moments, with_output_layer
 from probprop.inference.standardize import measure, with_usual_target_scale
 from probprop.inference.training import Fitted, Rows, Run
 
@@ -77,7 +77,7 @@ _BELOW_BEST = 0.5
 
 Report = Callable[[Share], object]
 Advanced = tuple[list[Run], BaseException | None]
-# Makes epochs of every training, with a number of threads, and says what ended them early.
+# Makes epochs of every training, with a number of threads; returns what ended them early.
 Step = Callable[[Sequence[Run], int, int], Advanced]
 
 
@@ -85,7 +85,7 @@ Step = Callable[[Sequence[Run], int, int], Advanced]
 
 
 def is_elsewhere() -> bool:
-    """Whether a `joblib.parallel_config` names a backend with workers of its own, such as Dask.
+    """Whether a `joblib.parallel_config` names a backend with its own workers, such as Dask.
 
     The backends of this machine are left to the threads of the kernel, which copy no rows.
     """
@@ -97,7 +97,7 @@ def is_elsewhere() -> bool:
 def advance(runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
     """Make more epochs of every training, to the same bits wherever.
 
-    A backend with workers of its own uses all of these, whatever `n_threads` of this process are.
+    A backend with its own workers uses all of them, whatever `n_threads` is.
     """
     if not is_elsewhere():
         return training.advance(runs, n_epochs, n_threads)
@@ -116,12 +116,12 @@ def advanced(run: Run, n_epochs: int, *rows: Any) -> Run:
 
 
 def without_rows(run: Run) -> Run:
-    """Return a training as it goes over a network: its rows go on their own."""
+    """Return a training without its rows, which are sent separately."""
     return run._replace(rows=Rows(run.rows.X[:0], None, run.rows.y[:0]))
 
 
 def with_rows_of(run: Run, before: Run) -> Run:
-    """Return a training that came back, with the rows that it had."""
+    """Return a returned training with its rows."""
     return run._replace(rows=before.rows)
 
 
@@ -152,6 +152,8 @@ class Problem:
             self.judge.likelihood,
             hidden=candidate.layers,
             evidence_cap=candidate.evidence_cap,
+            prior=candidate.prior,
+            output_layer=candidate.output_layer,
             marginalize=self.marginalize,
             dtype=self.encodings.dtype,
         )
@@ -322,23 +324,33 @@ def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Samples], tuple[FloatArr
 
 
 def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluation:
-    """Evaluate the networks of a trial on the samples that their folds held out."""
+    """Evaluate the networks of a trial on their validation sets."""
     problem, n_bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.n_bins
     outputs, encoding = [], problem.encodings.of(n_bins)
     for run, fold in zip(trial.runs, folds, strict=True):
-        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, run.fitted)
-        outputs.append(FoldOutputs(run.fitted, *rows.moments(encoding, of)))
+        own = _with_output_layer(run, problem, n_bins, fold)
+        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, own)
+        outputs.append(FoldOutputs(own, *rows.moments(encoding, of)))
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
         oof = problem.judge.out_of_fold(outputs, y, weights, held_out)
         log_p = oof.log_p(oof.factor)
-    fitted, own = (
-        tuple(run.fitted for run in trial.runs),
-        held_out.fold == np.arange(len(folds))[:, None],
+    fitted = tuple(output.fitted for output in outputs)
+    of_fold = held_out.fold == np.arange(len(folds))[:, np.newaxis]
+    splits = tuple(
+        weighted_mean(log_p[k], None if weights is None else weights[k]) for k in of_fold
     )
-    splits = tuple(weighted_mean(log_p[k], None if weights is None else weights[k]) for k in own)
     return Evaluation(fitted[0].epoch.n_iter, oof, fitted, trial.history, log_p, splits)
+
+
+def _with_output_layer(run: Run, problem: Problem, n_bins: int | None, fold: Fold) -> Fitted:
+    """Return the network of a fold, with the exact output layer if its plan has one."""
+    if run.plan.output_layer == "mean_field":
+        return run.fitted
+    rows, q, scales = side_by_side(fold.train), run.fitted.posterior, run.fitted.standardizer
+    given = problem.encodings.inputs(n_bins)[rows], problem.y[rows], problem.weights_of(rows)
+    return replace(run.fitted, posterior=with_output_layer(run.plan, q, scales, *given))
 
 
 # ---- Successive halving
@@ -367,7 +379,7 @@ def pruned(trials: Sequence[Running], n_kept: int) -> list[Running]:
 
     def outcome(trial: Running) -> str:
         scores = trial.trial.means
-        # Deep networks learn late, and may catch up with the next improvement.
+        # Deep networks learn later, and may overtake the leader.
         last = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
         assert leader.best is not None
         assert trial.best is not None
@@ -384,7 +396,7 @@ def pruned(trials: Sequence[Running], n_kept: int) -> list[Running]:
 
 
 def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
-    """Return the power g of out-of-fold targets y, (n,), whose errors are most likely of one size.
+    """Return the power g under which errors of out-of-fold targets y, (n,), are most homoscedastic.
 
     With m the out-of-fold means, at least the smallest of the targets, and s^2 the mean of
     (g(y) - g(m))^2, it has the largest sum of log N(g(y) - g(m) | 0, s^2) + log g'(y). None if
@@ -406,6 +418,28 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
 def is_clear(gain: FloatArray, weights: FloatArray | None) -> bool:
     """Return whether the mean gain of rows is above two of its standard errors."""
     return weighted_mean(gain, weights) > policy.CLEAR * standard_error(gain, weights)
+
+
+# ---- Exact output layers
+
+
+def _takes_exact_layer(trial: Running) -> bool:
+    """Return whether the trial is fit for it: the matrix of the features has to be small."""
+    if trial.best is None or not trial.trial.candidate.layers:
+        return False
+    n_inputs, *_, n_hidden, _ = trial.best.fitted[0].posterior.layer_sizes
+    return n_inputs + n_hidden <= policy.MOST_FEATURES
+
+
+def _with_exact_layer(trial: Running, problem: Problem) -> Running:
+    """Return the networks of the best rung of a trial as a trial with exact output layers."""
+    candidate, best = replace(trial.trial.candidate, output_layer="full"), trial.best
+    assert best is not None
+    plan = problem.seen_by(candidate).plan(candidate)
+    pairs = zip(trial.runs, best.fitted, strict=True)
+    runs = tuple(run._replace(plan=plan, fitted=fitted) for run, fitted in pairs)
+    found = Running(Trial(candidate), runs, best.history)
+    return evaluated(found, problem).stopped("an exact output layer")
 
 
 # ---- Stacking
@@ -489,13 +523,14 @@ def stacked(
 
 @dataclass(eq=False)
 class Search:
-    """What a search is given."""
+    """The inputs of a search."""
 
     problem: Problem
     rungs: Sequence[int]  # epochs after which trials are compared, ascending
     n_stacked: int
     seed: int  # of the calibration
-    powers: bool = False  # whether powers of the targets, which are then all above 0, are tried
+    exact: bool = False  # whether exact output layers are tried
+    powers: bool = False  # whether to try powers of the targets, which are then all above 0
     n_threads: int = 1  # the result does not depend on it
     report: Report = lambda share: None  # is called with the share done
     done: float = 0.0  # work that was done
@@ -518,6 +553,8 @@ class Search:
         except KeyboardInterrupt:
             trials, interrupted = [trial.stopped("interrupted") for trial in trials], True
         trials = [trial.stopped("trained to the end") for trial in trials]
+        if self.exact and not interrupted:
+            trials += self._with_exact_layers(trials)
         found = [(i, trial.best) for i, trial in enumerate(trials) if trial.best is not None]
         records = [trial.trial for trial in trials]
         best = stacked(
@@ -525,8 +562,22 @@ class Search:
         )
         return best if interrupted else self.finished(best)
 
+    def _with_exact_layers(self, trials: Sequence[Running]) -> list[Running]:
+        """Return trials whose trained networks have an exact output layer.
+
+        None, unless it clearly helps the best of them: where there is noise it does not.
+        """
+        ranked = sorted(filter(_takes_exact_layer, trials), key=lambda trial: -trial.score)
+        if not ranked or (first := _with_exact_layer(ranked[0], self.problem)).best is None:
+            return []
+        assert ranked[0].best is not None
+        if not is_clear(first.best.log_p - ranked[0].best.log_p, first.best.oof.weights):
+            return []
+        others = [_with_exact_layer(trial, self.problem) for trial in ranked[1:]]
+        return [first, *(trial for trial in others if trial.best is not None)]
+
     def finished(self, found: Stack) -> Stack:
-        """Train the stacked trials on the remaining folds; on Ctrl-C leave them as they were."""
+        """Train the stacked trials on the remaining folds; on Ctrl-C leave them unchanged."""
         pairs = list(zip(found.numbers, found.evaluations, strict=True))
         try:
             pairs = [(i, self._on_all_folds(found.trials[i].candidate, e)) for i, e in pairs]
@@ -536,7 +587,7 @@ class Search:
         return stacked(found.trials, finite, self.problem.folds, self.n_stacked)
 
     def _on_all_folds(self, candidate: Candidate, before: Evaluation) -> Evaluation:
-        """Train a candidate on the folds without a network, for as many epochs as the others."""
+        """Train a candidate on the remaining folds for the same number of epochs."""
         problem, folds = self.problem, self.problem.folds
         rest = folds[len(before.fitted) :]
         if not rest:
@@ -582,10 +633,10 @@ class Search:
         return list(trials)
 
     def _on_best_scale(self, trials: list[Running]) -> list[Running]:
-        """Return the trials, or their likes with a power of the targets if that is clearly better.
+        """Return the trials, or the same ones on a power of the targets if that is clearly better.
 
-        The leader decides. Both scales have a noise network in that comparison: it too learns that
-        errors grow, and without it the gain of the power looks too large.
+        The leader decides. Both scales have a noise network in that comparison, which can also
+        explain growing errors; without it the gain of the power would look too large.
         """
         problem, leader = self.problem, leader_of(trials)
         folds = problem.search_folds
@@ -616,10 +667,10 @@ class Search:
 
 
 class Journal:
-    """The steps of the trainings of a race, numbered, in a file.
+    """The numbered training steps of a search, in a file.
 
-    Without a budget of seconds all that a race does follows from what its trainings reach. So the
-    same race is run again, and steps that are in the file are not trained again, to the same bits.
+    A search is determined by the results of its trainings. To resume it, it is run again, and steps
+    that are in the file are not trained again: the result is bit-identical.
     A step between two comparisons, the checks of the budget, is dropped once the next one is there,
     which then has the epochs of both. `step` makes the epochs that are not in the file.
     """
@@ -633,7 +684,7 @@ class Journal:
                 self._steps.setdefault(int(found.label), []).append(found)
         self._last = max(self._steps, default=-1)
         self._n_steps = 0
-        self._n_skipped = 0  # epochs of steps that a later one in the file has too
+        self._n_skipped = 0  # epochs of steps that a later one in the file includes
 
     def advance(self, runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
         """Make more epochs of every training, or find them."""
@@ -676,10 +727,10 @@ class Journal:
 def in_a_file(
     problem: Problem, path: str | os.PathLike[str] | None, model: Any, rungs: Sequence[int]
 ) -> Iterator[Problem]:
-    """Give the problem whose trainings are kept in a file, if there is one, and found there.
+    """Yield the problem with trainings kept in a file, if there is one, and resumed from it.
 
-    What is left is written at the end, whatever ends it. Seeds that are drawn anew, and seconds,
-    would make it another race: they are refused.
+    The last steps are written at the end, also after an error. Random seeds would make it another
+    search: they are refused.
     """
     if path is None:
         yield problem

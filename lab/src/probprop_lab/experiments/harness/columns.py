@@ -65,7 +65,12 @@ def with_error(key: str) -> Callable[[Record], str]:
     >>> with_error("rmse")({"rmse": 3.01423, "rmse_se": None})
     '3.014'
     """
-    return lambda record: comparing.with_error(record[key], record[f"{key}_se"])
+
+    def show(record: Record) -> str:
+        mean = record[key]
+        return "" if mean is None else comparing.with_error(mean, record[f"{key}_se"])
+
+    return show
 
 
 def text(key: str) -> Callable[[Record], str]:
@@ -105,7 +110,7 @@ def share(key: str) -> Callable[[Record], str]:
 
     Examples
     --------
-    >>> share("coverage_95")({"coverage_95": 0.9512})
-    '95.1 %'
+    >>> share("coverage_95")({"coverage_95": 0.9512}), share("accuracy")({"accuracy": None})
+    ('95.1 %', '')
     """
-    return lambda record: f"{100.0 * record[key]:.1f} %"
+    return lambda record: "" if record[key] is None else f"{100.0 * record[key]:.1f} %"

@@ -15,6 +15,7 @@ from probprop_lab.results import Row
 _LOSS = {
     "log_likelihood": -1.0,
     "crps": 1.0,
+    "rmse": 1.0,
     "log_loss": 1.0,
 }  # the sign that makes a measure a loss
 
