@@ -93,9 +93,11 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
         const bool more = certain && t + 1 < args.n_points;
         if (more) {
             if (!set_next(t + 1)) return Status::too_large;
-            if (listed) look_ahead(net, prior, bounded);
+            if (listed) look_ahead(net, prior, bounded, args.X.indptr != nullptr);
         }
         finish_forward<T, Activation, true>(net, net.m_out, net.v_out);
+        // Beside the likelihood, which waits for its divisions; those of this point are up to date.
+        if (lazy && more) temper_next(net, prior, returns, net.n_common);
         read_targets(args.y, args.y_scaling, now, y);
         const double log_Z = PROBPROP_LIKELY(!weighted)
                                  ? L::evidence(out, y, alpha, beta, net.scratch)
@@ -131,7 +133,6 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             }
         }
 
-        if (lazy && more) temper_next(net, prior, returns, net.n_common);
         if (certain && net.n_hidden > 0) result.n_undone += first_layer<T, Weights::updated>(net);
     }
     for (int j = 0; lazy && j <= n_features; ++j) temper_input(net, prior, j, returns);

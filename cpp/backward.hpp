@@ -132,10 +132,10 @@ PROBPROP_INLINE T* load_row(T* w, int row, Vec<T>* m, Vec<T>* v) {
 
 // The same where points are lists: rows of weights whose input is 0 are not touched. The first
 // `n_common` inputs of both lists are the same, and both end with the bias; of these both are
-// fused.
+// fused. The first `n_run` are 0, 1, ...: rows that follow each other are read a quarter faster.
 template <typename T, int n_vec, Weights weights>
-static int64_t first_layer_listed(T* w, int n_inputs, int n_common, Point<T> point, const T* d_m_,
-                                  const T* c_, Point<T> next, T* m_a, T* v_a) {
+static int64_t first_layer_listed(T* w, int n_inputs, int n_run, int n_common, Point<T> point,
+                                  const T* d_m_, const T* c_, Point<T> next, T* m_a, T* v_a) {
     constexpr int lanes = Simd<T>::lanes;
     const int *of_point = point.input, *of_next = next.input;
     const T *x = point.x, *x_next = next.x, *x2_next = next.x2;
@@ -149,6 +149,13 @@ static int64_t first_layer_listed(T* w, int n_inputs, int n_common, Point<T> poi
     int64_t undone = 0;
     int k = 0;
     if constexpr (weights == Weights::updated) {
+        T* at_run = w;
+        for (; k < n_run; ++k, at_run += 2 * n_vec * lanes) {
+            Vec<T> m[n_vec], v[n_vec];
+            load_row<T, n_vec>(at_run, 0, m, v);
+            undone += update_row<T, n_vec>(at_run, x[k], d_m, c, m, v);
+            add_row<T, n_vec>(m, v, x_next[k], x2_next[k], sum_m, sum_v);
+        }
         for (; k < n_common; ++k) {
             Vec<T> m[n_vec], v[n_vec];
             T* at = load_row<T, n_vec>(w, of_point[k], m, v);
@@ -188,8 +195,8 @@ static int64_t first_layer(Network<T>& net) {
         T *w = weight_at(layer, b, 0), *m_a = layer.m_a + first, *v_a = layer.v_a + first;
         const T *d_m = layer.d_m + first, *c = layer.d_v + first;
 #define PROBPROP_BLOCK(n)                                                                        \
-    undone += listed ? first_layer_listed<T, n, weights>(w, layer.n_in, net.n_common, net.point, \
-                                                         d_m, c, net.next, m_a, v_a)             \
+    undone += listed ? first_layer_listed<T, n, weights>(w, layer.n_in, net.n_run, net.n_common, \
+                                                         net.point, d_m, c, net.next, m_a, v_a)  \
                      : first_layer_block<T, n, weights>(w, layer.n_in + 1, net.point.x, d_m, c,  \
                                                         net.next.x, net.next.x2, m_a, v_a)
         switch (layer.blocks[b].n_vec) {

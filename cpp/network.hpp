@@ -56,6 +56,7 @@ struct Network {
     double* scratch;            // what the likelihood works in
     Point<T> point, next;       // with a variance their x2 is (x^2 + variance)/n
     int n_common;               // of lists: inputs with which both begin, the bias not counted
+    int n_run;                  // the first of these, if they are 0, 1, ...
     T* x_v;                     // variance/n; 0 where the inputs are certain
     T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
@@ -121,7 +122,7 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, bool lis
     const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
     T** per_point[] = {&net.point.x, &net.point.x2, &net.next.x, &net.next.x2, &net.x_v};
     for (T** field : per_point) *field = arena.take<T>(point);
-    net.n_common = 0;
+    net.n_common = net.n_run = 0;
     Point<T>* points[] = {&net.point, &net.next};
     for (Point<T>* p : points) {
         p->input = listed ? arena.take<int>(point) : nullptr;

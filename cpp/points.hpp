@@ -167,6 +167,30 @@ PROBPROP_INLINE void each_input(const Rows& rows, int64_t i, Visit visit) {
     }
 }
 
+// The compressed row i as a list, where nothing has to be scaled, as in training.
+template <typename T, typename Source>
+static bool read_compressed(const Rows& rows, int64_t i, T inv_sqrt_n, Point<T>& point) {
+    T* __restrict x = point.x, * __restrict x2 = point.x2;
+    int* __restrict input = point.input;
+    const int64_t first = rows.indptr[i];
+    const int n = static_cast<int>(rows.indptr[i + 1] - first);
+    const Source* __restrict values = static_cast<const Source*>(rows.X.data) + first;
+    const int32_t* __restrict inputs = rows.indices + first;
+    int missing = 0;
+    for (int k = 0; k < n; ++k) {
+        const T value = T(values[k]), z = value * inv_sqrt_n;
+        missing |= value != value;
+        input[k] = inputs[k];
+        x[k] = z;
+        x2[k] = z * z;
+    }
+    x[n] = inv_sqrt_n;
+    x2[n] = inv_sqrt_n * inv_sqrt_n;
+    input[n] = rows.X.n_columns;
+    point.n = n + 1;
+    return missing == 0;
+}
+
 // The point i as a list, or with all inputs where it has no room for one. False where an input is
 // too large.
 template <typename T>
@@ -175,6 +199,9 @@ static bool read_listed(const Rows& rows, const Scaling& scaling, int64_t i, T i
     T* __restrict x = point.x, * __restrict x2 = point.x2;
     int* __restrict input = point.input;
     const int n_inputs = rows.basis != nullptr ? rows.basis->n_inputs : rows.X.n_columns;
+    if (rows.basis == nullptr && input != nullptr && scaling.scale == nullptr)
+        return rows.X.single ? read_compressed<T, float>(rows, i, inv_sqrt_n, point)
+                             : read_compressed<T, double>(rows, i, inv_sqrt_n, point);
     if (input == nullptr) {
         memset(x, 0, static_cast<size_t>(n_inputs) * sizeof(T));
         memset(x2, 0, static_cast<size_t>(n_inputs) * sizeof(T));

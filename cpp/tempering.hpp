@@ -66,6 +66,20 @@ PROBPROP_INLINE void temper_vector(T* m, T* v, const T* v_hat, T share) {
     store(v, v_old * r);
 }
 
+// The same of two vectors, one after the other, with one division for both.
+template <typename T>
+PROBPROP_INLINE void temper_pair(T* m, T* v, const T* v_hat, T share) {
+    constexpr int lanes = Simd<T>::lanes;
+    const Vec<T> v_0 = load(v), v_1 = load(v + lanes), kept = Vec<T>{} + (T(1) - share);
+    const Vec<T> d_0 = kept + share * load(v_hat) * v_0;
+    const Vec<T> d_1 = kept + share * load(v_hat + lanes) * v_1;
+    const Vec<T> r = (Vec<T>{} + T(1)) / (d_0 * d_1);
+    store(m, load(m) * (kept * (r * d_1)));
+    store(m + lanes, load(m + lanes) * (kept * (r * d_0)));
+    store(v, v_0 * (r * d_1));
+    store(v + lanes, v_1 * (r * d_0));
+}
+
 // All layers from `first` on.
 template <typename T>
 static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share, int first) {
@@ -126,8 +140,10 @@ PROBPROP_INLINE void temper_input(Network<T>& net, const PriorPrecisions<T>& pri
         const T* v_hat = prior.hidden[0] + layer.blocks[b].offset / 2 +
                          static_cast<size_t>(input) * static_cast<size_t>(units);
         T* m = weight_at(layer, b, input);
-        for (int u = 0; u < units; u += lanes)
-            temper_vector<T>(m + u, m + units + u, v_hat + u, share);
+        int u = 0;
+        for (; u + lanes < units; u += 2 * lanes)
+            temper_pair<T>(m + u, m + units + u, v_hat + u, share);
+        if (u < units) temper_vector<T>(m + u, m + units + u, v_hat + u, share);
     }
 }
 
@@ -138,16 +154,22 @@ static __attribute__((noinline)) void temper_next(Network<T>& net, const PriorPr
     for (int k = first; k < net.next.n; ++k) temper_input(net, prior, net.next.input[k], returns);
 }
 
-// Find what the next point has in common with this one; have the other weights ready when it comes.
+// Find what the next point has in common with this one; have the other weights ready when it comes,
+// if they are too many for the second cache, where waiting costs less than asking. `ascending`: the
+// inputs of a list ascend.
 template <typename T>
-PROBPROP_INLINE void look_ahead(Network<T>& net, const PriorPrecisions<T>& prior, bool tempered) {
+PROBPROP_INLINE void look_ahead(Network<T>& net, const PriorPrecisions<T>& prior, bool tempered,
+                                bool ascending) {
+    constexpr size_t near = size_t(1) << 20;
     const int *input = net.point.input, *next = net.next.input;
     const int n = (net.point.n < net.next.n ? net.point.n : net.next.n) - 1, last = net.next.n - 1;
     int k = 0;
+    while (k + 4 <= n && __builtin_memcmp(input + k, next + k, 4 * sizeof(int)) == 0) k += 4;
     while (k < n && input[k] == next[k]) ++k;
     net.n_common = k;
+    net.n_run = ascending && k > 0 && next[k - 1] == k - 1 ? k : 0;
     const HiddenLayer<T>& layer = net.hidden[0];
-    for (; k < last; ++k)
+    for (; k < last && layer.n_weights * sizeof(T) > near; ++k)
         for (int b = 0; b < layer.n_blocks; ++b) {
             const int row = layer.blocks[b].n_vec * Simd<T>::lanes;
             prefetch(weight_at(layer, b, next[k]), 2 * row);

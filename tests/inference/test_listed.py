@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -125,6 +125,25 @@ def assert_same(got: Posterior, expected: Posterior, rtol: float) -> None:
 # ---- Training
 
 
+def moved(q: Posterior, random: np.random.RandomState) -> Posterior:
+    """Return the posterior with weights that differ in the last digits."""
+    eps = 4.0 * np.finfo(q.dtype).eps
+    signs = [random.choice([-eps, eps], m.shape) for m in q.m_w]
+    m_w, v_w = (
+        tuple((a * (1.0 + sign)).astype(q.dtype) for a, sign in zip(layers, signs, strict=True))
+        for layers in (q.m_w, q.v_w)
+    )
+    return replace(q, m_w=m_w, v_w=v_w)
+
+
+def differs_little(got: Posterior, expected: Posterior, rtol: float) -> bool:
+    try:
+        assert_same(got, expected, rtol)
+    except AssertionError:
+        return False
+    return True
+
+
 def task_of(
     kind: str, random: np.random.RandomState, X: Any, hidden: list[int], dtype: str
 ) -> Task:
@@ -183,9 +202,15 @@ def test_training_is_that_of_the_array(
     listed, array = rows_of(source, random, n, dtype)
     task = task_of(kind, random, listed, hidden, dtype)
     of_array = replace(task, X=array, random_state=np.random.RandomState(0))
-    ((got, records), (expected, expected_records)), interrupt = native.train([task, of_array])
+    rounded = replace(of_array, posterior=moved(task.posterior, random))
+    rounded = replace(rounded, random_state=np.random.RandomState(0))
+    trained, interrupt = native.train([task, of_array, rounded])
+    (got, records), (expected, expected_records), (elsewhere, elsewhere_records) = trained
     assert interrupt is None
     rtol = RTOL[dtype] if task.memory is None else 1e-9 if dtype == "float64" else 5e-3
+    if task.memory is not None:  # some random networks amplify a last digit beyond all bounds
+        assume(differs_little(elsewhere, expected, 0.1 * rtol))
+        assume(np.array_equal(elsewhere_records.counts, expected_records.counts))
     assert_same(got, expected, rtol)
     if task.noise_schedule is not None:
         assert got.noise_network is not None

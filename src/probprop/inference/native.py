@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
+from scipy.sparse import issparse
 
 from probprop import _kernel
 from probprop._types import Array, FloatArray
@@ -134,7 +135,11 @@ def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], Bas
 
 def _job(task: Task) -> Any:
     posterior, standardizer = task.posterior, task.standardizer
-    X, scaling = _rows(task.X, standardizer, posterior.dtype)
+    X, scaling = (
+        (readable(standardizer.divided(task.X, posterior.dtype)), None)
+        if issparse(task.X) and not standardizer.x_mean.any()
+        else _rows(task.X, standardizer, posterior.dtype)
+    )
     leaves = standardizer.leaves_targets
     kind = _kernel.Job64 if posterior.dtype == _FLOAT64 else _kernel.Job32
     return kind(

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from probprop._types import Array, FloatArray
 from probprop.inference.inputs import Encoded, Samples, dense, is_listed
@@ -71,6 +72,12 @@ class Standardizer:
         out, largest = self.transform_X(X, dtype)
         check_magnitude("X", largest, dtype)
         return out
+
+    def divided(self, X: Any, dtype: np.dtype[Any]) -> Any:
+        """Return sparse rows divided by the scales; refuse values as `checked_X` does."""
+        values = X.data / self.x_scale[X.indices]
+        check_magnitude("X", float(np.abs(values).max(initial=0.0)), dtype)
+        return sparse.csr_array((values.astype(dtype), X.indices, X.indptr), shape=X.shape)
 
     def check_X(self, X: Samples, dtype: np.dtype[Any]) -> None:
         """Refuse values that the arithmetic of the dtype could not hold, without a copy."""

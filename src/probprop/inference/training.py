@@ -136,8 +136,8 @@ def task_of(
 
 
 _WIDE = 256  # inputs: below that, sparse rows and arrays are refined alike
-_OFTEN = 64  # samples in which an input is not 0: then an epoch refines its weights
-_FEWEST_SWEEPS = 4  # number of epochs between refinements of all weights
+_OFTEN = 128  # samples in which an input is not 0: then an epoch refines its weights
+_FEWEST_SWEEPS = 8  # number of epochs between refinements of all weights
 
 
 def _due(X: Samples, n_iters: range) -> Array | None:
