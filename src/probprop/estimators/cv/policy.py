@@ -29,7 +29,7 @@ RUNGS = (20, 40, 80, 160, 320)  # epochs after which trials are compared
 BUDGETS = {"fast": RUNGS[:3], "good": RUNGS, "best": (*RUNGS, 640, 1280)}
 # Maximum number of trials that continue after each rung. Six instead of eight save 3 % of the time
 # and lose 0.002 nats; a first rung at 10 epochs costs 0.72 to 0.84 of the time and loses 0.02.
-N_KEPT = (8, 4, 3)
+N_KEPT = (6, 4, 3, 2)
 CLEAR = 2.0  # standard errors above which a mean difference between trials is clear
 N_STALE = 2  # rungs without an improvement after which a trial is stopped
 N_FOLDS = 5  # of cv="auto", unless a table is large
@@ -80,7 +80,7 @@ class Policy:
 _ONE_OR_TWO, _CAPS = ((48,), (48, 48)), (10.0, 30.0)
 _RAW = (*_ONE_OR_TWO, ())
 REGRESSION = (
-    Policy(0, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=5, relevance=True),
+    Policy(0, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=4, relevance=True),
     Policy(500, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=3, relevance=True),
     Policy(5_000, 32, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=2, n_folds=4, relevance=True),
     Policy(20_000, 32, _RAW, _ONE_OR_TWO, _CAPS[:1], n_search_folds=1, n_folds=3),
