@@ -71,7 +71,7 @@ _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(
 _N_BINS = 16  # it sees encoded rows, whatever the networks of the mean see
 _HIDDEN = (20,)
 _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
-_N_PARTS = 5  # of the rows of a single fold, to judge the noise network
+_N_PARTS = 5  # of the rows of a single fold, to score the noise network
 _N_SEEN = 5  # rows, of 400 or more, that must have a level of the noise for it to be seen
 
 # The temperature.
@@ -325,7 +325,7 @@ class NoiseNetwork:
         return replace(self, posterior=posterior, levels=levels)
 
 
-class Judged(NamedTuple):
+class LearnedNoise(NamedTuple):
     """A noise network, and its gain on rows that it had not seen."""
 
     network: NoiseNetwork  # learned from all rows
@@ -340,8 +340,8 @@ def learn_noise(
     factor: float,
     seed: int,
     n_threads: int,
-) -> Judged:
-    """Learn the network from rows held out, and judge it by networks that saw all folds but one.
+) -> LearnedNoise:
+    """Learn the network from rows held out, and score it by networks that saw all folds but one.
 
     `factor` is the a^2 of the variances in `oof`, which are not calibrated.
     """
@@ -371,7 +371,9 @@ def learn_noise(
     levels = levels_of(predictive(plan, whole.posterior, whole.standardizer, Inputs(rows.X)))
     h = LogScale(m_h, v_h).bounded(*levels)
     gain = likelihood.log_p(h, y) - (oof.residual_log_p(factor) + np.log(oof.unit))
-    return Judged(NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels), h, gain)
+    return LearnedNoise(
+        NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels), h, gain
+    )
 
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:
@@ -517,21 +519,21 @@ class Support(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ValuesJudge:
-    """Judges predictions of values, by residuals and variances."""
+class RegressionScorer:
+    """Scores predictions of values, by residuals and variances."""
 
     likelihood: Gaussian
     transformation: BoxCox | None = None  # of the targets that the networks were given
     noise: Noise = "auto"
     support: Support | None = None  # of the targets, not transformed
 
-    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, RegressionScorer]:
         """Return targets on the scale of a candidate, and what judges predictions of them."""
-        judge = replace(self, noise=candidate.noise)
+        scorer = replace(self, noise=candidate.noise)
         if candidate.power is None:
-            return y, judge
+            return y, scorer
         g = box_cox_of(y, candidate.power)
-        return g.forward(y), replace(judge, transformation=g)
+        return g.forward(y), replace(scorer, transformation=g)
 
     def out_of_fold(
         self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
@@ -561,7 +563,7 @@ class ValuesJudge:
         seed: int,
         n_threads: int,
     ) -> Calibrated:
-        """Find the factor of stacked networks, and learn and judge a noise network."""
+        """Find the factor of stacked networks, and learn and score a noise network."""
         oof, g = pooled(parts, weights), self.transformation
         squares = oof.squares(len(held_out.folds))
         found = Calibration(squares, range_of(encodings.X, oof.unit), transformation=g)
@@ -572,13 +574,13 @@ class ValuesJudge:
         many = len(oof.mean) >= policy.MIN_ROWS_FOR_NOISE
         if self.noise == "input" or (self.noise == "auto" and many):
             ours = oof.of_ensemble(squares)
-            judged = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
-            gain = weighted_mean(judged.gain, oof.weights)
-            found = replace(found, gain=gain, gain_error=standard_error(judged.gain, oof.weights))
+            learned = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
+            gain = weighted_mean(learned.gain, oof.weights)
+            found = replace(found, gain=gain, gain_error=standard_error(learned.gain, oof.weights))
             # Any gain will do: one standard error refused nine networks of which seven helped on
             # test rows.
             if self.noise == "input" or gain > 0.0:
-                found, h = replace(found, noise=judged.network), judged.held_out
+                found, h = replace(found, noise=learned.network), learned.held_out
                 aleatoric_stds = aleatoric_stds * np.sqrt(h.factor)
                 tail = h.variance[np.newaxis]
         means = np.stack([part.mean for part in parts])
@@ -754,8 +756,8 @@ class ClassCalibration:
 
 
 @dataclass(frozen=True)
-class LabelsJudge:
-    """Judges predictions of labels, by their log probabilities; see `ValuesJudge`."""
+class ClassificationScorer:
+    """Scores predictions of class labels, by their log probabilities; see `RegressionScorer`."""
 
     likelihood: LabelLikelihood
 
@@ -767,9 +769,9 @@ class LabelsJudge:
         variance = held_out.in_order([own.variance.astype(np.float64) for own in outputs])
         return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
 
-    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, LabelsJudge]:
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ClassificationScorer]:
         """Return the labels as they are: they have no scale, and no noise of a size."""
-        for name, usual in (("power", None), ("noise", "auto")):
+        for name, usual in policy.OF_REGRESSION.items():
             if (value := getattr(candidate, name)) != usual:
                 asked = f"{name} of a candidate is for the targets of a regression."
                 raise ValueError(f"{asked} Got {value!r} for labels.")
@@ -787,4 +789,4 @@ class LabelsJudge:
         return Calibrated(found, predictive)
 
 
-Judge = ValuesJudge | LabelsJudge
+Scorer = RegressionScorer | ClassificationScorer

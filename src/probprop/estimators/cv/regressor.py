@@ -27,7 +27,7 @@ from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import DistributionMixin, plan_of
 from probprop.estimators.cv.base import PBPEstimatorCV
-from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, ValuesJudge
+from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, RegressionScorer
 from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import (
@@ -64,7 +64,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         number of folds at any size. Else a splitter of scikit-learn, or what one yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 16 ramps each (32 from 5,000 samples on),
-        one or two layers of 48, and columns alone without a hidden layer; evidence cap 10 or 30.
+        one or two layers of 48, and columns alone without a hidden layer; evidence cap 10 or 30,
+        from 500 samples on with a prior per column for those with ramps and cap 10. If an exact
+        output layer clearly helps the best of them, all are also offered with one.
         From 100 samples on, if all targets are above 0 and their errors grow with them, a power of
         the targets is used if it gains two standard errors on out-of-fold samples.
     budget : {"fast", "good", "best"}, default="good"
@@ -162,7 +164,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     """
 
     _member = PBPRegressor
-    _judge = ValuesJudge
+    _scorer = RegressionScorer
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
