@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probprop import Candidate, ClassMixture, PBPClassifier, PBPClassifierCV
 from probprop.estimators.cv.calibration import LabelsOutOfFold, LogTemperature, tempered
-from probprop.estimators.cv.folds import stratified_folds, make_folds
+from probprop.estimators.cv.folds import make_folds, stratified_folds
 from probprop.estimators.cv.policy import default_candidates, policy_of
 from probprop.inference.likelihoods import of_classes
 from sklearn_checks import expected_failures

@@ -16,8 +16,8 @@ from probprop.estimators.cv.calibration import (
     Calibration,
     Judged,
     OutOfFold,
-    Squares,
     RegressionScorer,
+    Squares,
     learn_noise,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut

@@ -89,7 +89,7 @@ SOURCES: dict[str, Source] = {
         feature_names=_names("CRIM ZN INDUS CHAS NOX RM AGE DIS RAD TAX PTRATIO B LSTAT"),
         target="MEDV (1000 $)",
         citation="Harrison, D. and Rubinfeld, D. L. (1978). Hedonic housing prices and the demand "
-        "for clean air. SavedSteps of Environmental Economics and Management 5, 81-102.",
+        "for clean air. Journal of Environmental Economics and Management 5, 81-102.",
         licence=_NO_LICENCE,
         parsed_sha256=(
             "58d9abef45a8e00c844d74ff0027c96d21a8a237d7ba7e4c0c30b11dcdafde10",
@@ -188,7 +188,7 @@ SOURCES: dict[str, Source] = {
         target="compressor decay state coefficient",
         citation="Coraddu, A., Oneto, L., Ghio, A., Savio, S., Anguita, D. and Figari, M. (2016). "
         "Machine learning approaches for improving condition-based maintenance of naval "
-        "propulsion plants. SavedSteps of Engineering for the Maritime Environment 230(1), 136-153.",
+        "propulsion plants. Journal of Engineering for the Maritime Environment 230(1), 136-153.",
         licence=_CC_BY,
         parsed_sha256=(
             "7206828144245475bf4d7620d12cea8378b4212866a7c9e94ab49a02a0402b8b",
@@ -209,7 +209,7 @@ SOURCES: dict[str, Source] = {
         target="PE (MW)",
         citation="Tüfekci, P. (2014). Prediction of full load electrical power output of a base "
         "load operated combined cycle power plant using machine learning methods. International "
-        "SavedSteps of Electrical Power and Energy Systems 60, 126-140.",
+        "Journal of Electrical Power and Energy Systems 60, 126-140.",
         licence=_CC_BY,
         parsed_sha256=(
             "738126c94648654d3ac7514716695c19957f4bb8e8ecdff7b8a2c61ffb858bb7",

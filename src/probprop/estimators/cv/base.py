@@ -25,7 +25,7 @@ from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, Support, RegressionScorer
+from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, Support
 from probprop.estimators.cv.folds import (
     Encodings,
     Fold,

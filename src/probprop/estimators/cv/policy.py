@@ -69,7 +69,7 @@ class Policy:
     n_search_folds: int  # folds that the trials are compared on
     n_folds: int = N_FOLDS  # folds of cv="auto" that have a network of each stacked trial
     n_stacked: int = 3  # maximum number of stacked trials
-    relevance: bool = False  # whether encoded candidates of the first cap have a prior per column
+    by_column: Layers = ()  # of the encoded candidates whose first cap has a prior per column
 
 
 # Layers of 48 and 96 units fill vectors of 16 numbers of single precision: training takes a fifth
@@ -78,13 +78,14 @@ class Policy:
 # logarithms of skewed columns nothing; three search folds cost 0.74 of five and lose 0.005 nats,
 # two cost 0.60 and lose 0.011. A prior per column for the encoded candidates of evidence cap 10
 # gains 0.013 nats and 1 % in CRPS (six density sets, two repetitions); for cap 30 0.004, for both
-# 0.002. Below 500 samples it costs a third of the time, as more candidates continue.
+# 0.002. Below 500 samples it costs a third of the time, as more candidates continue. With two
+# layers it loses 0.02 on concrete (five splits).
 _ONE_OR_TWO, _CAPS = ((48,), (48, 48)), (10.0, 30.0)
 _RAW = (*_ONE_OR_TWO, ())
 REGRESSION = (
     Policy(0, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=5),
-    Policy(500, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=3, relevance=True),
-    Policy(5_000, 32, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=2, n_folds=4, relevance=True),
+    Policy(500, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=3, by_column=((48,),)),
+    Policy(5_000, 32, _RAW, _ONE_OR_TWO, _CAPS, 2, n_folds=4, by_column=_ONE_OR_TWO),
     Policy(20_000, 32, _RAW, _ONE_OR_TWO, _CAPS[:1], n_search_folds=1, n_folds=3),
     Policy(LARGE, 32, _ONE_OR_TWO, _ONE_OR_TWO, _CAPS[:1], n_search_folds=1, n_folds=2),
 )
@@ -246,12 +247,12 @@ def default_candidates(
     deeper: Layers = ((96, 96),) if best else ()
     few = fast or n_classes > MANY_CLASSES  # few epochs do not tell evidence caps apart
 
-    def prior(n_bins: int | None, evidence_cap: float | None) -> Prior:
-        by_column = line.relevance and n_bins is not None and evidence_cap == line.evidence_caps[0]
-        return "per_column" if by_column and not fast else "shared"
+    def prior(n_bins: int | None, hidden: tuple[int, ...], evidence_cap: float | None) -> Prior:
+        named = n_bins is not None and hidden in line.by_column and not fast
+        return "per_column" if named and evidence_cap == line.evidence_caps[0] else "shared"
 
     return [
-        Candidate(n_bins, hidden, evidence_cap, prior=prior(n_bins, evidence_cap))
+        Candidate(n_bins, hidden, evidence_cap, prior=prior(n_bins, hidden, evidence_cap))
         for n_bins, sizes in layers.items()
         for hidden in (*sizes, *deeper)[: 1 if fast else None]
         for evidence_cap in line.evidence_caps[: 1 if few or not hidden else None]

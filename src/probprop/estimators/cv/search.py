@@ -31,8 +31,8 @@ from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import (
     Calibrated,
     FoldOutputs,
-    Scorer,
     OutOfFold,
+    Scorer,
     standard_error,
     weighted_mean,
 )
