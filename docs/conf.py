@@ -1,6 +1,7 @@
 """Sphinx configuration. Neither the build nor the pages need the network."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib
@@ -8,6 +9,14 @@ import matplotlib
 import probprop
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+# The laboratory is documented from its sources if it, or what it needs, is not installed.
+if find_spec("probprop_lab") is None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "lab" / "src"))
+autodoc_mock_imports = [
+    name
+    for name in ("bayes_opt", "jax", "numpyro", "pooch", "probprop_lab.baselines._leapfrog")
+    if find_spec(name) is None
+]
 matplotlib.use("agg")
 
 project = "probprop"

@@ -4,13 +4,13 @@ Real data: are the error bars right?
 
 Ten measurements of 442 diabetes patients, and how far the disease had progressed a year later. A
 prediction with an error bar makes two promises: it is close, and the error bar says how close. This
-example checks both on patients that the model has not seen.
+example checks both on a test set.
 """
 
 # %%
-# Fit on three quarters, keep one quarter to judge by. ``PBPRegressorCV`` chooses its settings and
-# calibrates its error bars by cross-validation within the three quarters; ``budget="fast"`` has it
-# done in about a second.
+# Fit on three quarters; the last quarter is the test set. ``PBPRegressorCV`` selects its
+# hyperparameters and calibrates its error bars by cross-validation within the three quarters;
+# ``budget="fast"`` has it done in about a second.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
@@ -40,14 +40,14 @@ fig, ax = plt.subplots(figsize=(6, 5.5), layout="constrained")
 plot.predicted_against_observed(y_test, predicted, target=TARGET, ax=ax)
 
 # %%
-# Calibration: an interval that says 80 % should hold 80 % of the targets, and so for every level.
+# Calibration: 80 % intervals should cover 80 % of the targets, and so for every level.
 # Below the diagonal the error bars are too narrow. With 111 patients a few hundredths are chance.
 
 fig, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
 plot.calibration(y_test, predicted, ax=ax)
 
 # %%
-# Do the residuals grow with the predicted standard deviation? They should. On the rows held out the
+# Do the residuals grow with the predicted standard deviation? They should. Out of fold, the
 # errors grew with the target, so the networks predict a power of it: where the prediction is high,
 # the error bar is wide. Everything is shown in units of the target.
 

@@ -3,7 +3,7 @@ A stream of data with ``partial_fit``
 =====================================
 
 Rows arrive in batches. The model first predicts each batch, then learns from it: so every error
-shown here is on data that the model had not seen, and you need not keep any row.
+shown here is on new data, and no sample needs to be kept.
 """
 
 # %%

@@ -44,7 +44,7 @@ def by_Thompson_sampling(model, left, random):
 
 
 # %%
-# Twenty candidates at random to begin with, then twelve rounds. The model is fitted afresh every
+# Twenty candidates at random to begin with, then twelve rounds. The model is refitted every
 # time, which takes milliseconds.
 
 

@@ -2,10 +2,9 @@
 A pipeline, and a search of your own
 ====================================
 
-``PBPRegressorCV`` is a scikit-learn estimator. Here it stands at the end of a pipeline that encodes
-categories, and chooses its settings itself. Then ``GridSearchCV`` does such a choice by hand, for a
-single network, by the log-likelihood of held-out rows: the score that counts the error bars as well
-as the errors.
+``PBPRegressorCV`` is a scikit-learn estimator. Here it is the last step of a pipeline that encodes
+categories, and selects its hyperparameters itself. Then ``GridSearchCV`` selects those of a single
+network by the cross-validated log-likelihood, which takes the error bars into account.
 """
 
 # %%
@@ -69,8 +68,8 @@ print(f"{search.score(X_test, y_test):.3f} on the test rows")
 
 # %%
 # The whole search. With few epochs the network has not learned enough; with many its error bars are
-# too narrow. Larger networks need more epochs. ``PBPRegressorCV`` need not stop early: it trains to
-# the end, and calibrates its error bars afterwards, on rows held out.
+# too narrow. Larger networks need more epochs. ``PBPRegressorCV`` calibrates its error bars
+# afterwards, on out-of-fold predictions, so it can train longer.
 
 results = pd.DataFrame(search.cv_results_)
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")

@@ -2,7 +2,7 @@
 Epochs and over-confidence
 ==========================
 
-Every epoch absorbs the likelihood of every row again, so the posterior narrows with the number of
+Every epoch uses the likelihood of every sample again, so the posterior narrows with the number of
 epochs, whether or not the network learns anything from it. This example fits the same data with 5
 to 160 epochs; 40 is the protocol of the paper and the default.
 """
@@ -48,8 +48,8 @@ for n, row in zip(EPOCHS, table, strict=True):
     print(f"{n:6} {row[0]:6.1f} {row[1]:9.3f} {row[2]:8.1%} {row[3]:14.1f} {row[4]:14.1f}")
 
 # %%
-# The training curve gives no warning: ``mean_log_Z`` of rows that the model has seen before goes on
-# rising. The held-out log-likelihood and the coverage show what happens.
+# The training curve gives no warning: ``mean_log_Z``, on samples seen in earlier epochs,
+# keeps rising. The test log-likelihood and the coverage show what happens.
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 labels = [

@@ -1,11 +1,11 @@
 """
-Active learning: which rows are worth a measurement
-===================================================
+Active learning: which samples to label
+=======================================
 
-``ActiveLearner`` asks for the rows whose targets tell most about all the others; ``tell`` gives it
-the measurements. Here are 2000 candidates, and each measurement costs a day. Nine candidates in ten
-are variants of one recipe; the rest are spread over all possible recipes. The model should be right
-everywhere, not only about the usual recipe.
+``ActiveLearner`` queries the samples whose labels reduce the uncertainty of the pool most; ``tell``
+passes the labels to it. Here are 2000 candidates, and each measurement costs a day. Nine candidates
+in ten are variants of one recipe; the rest are spread over all possible recipes. The model should
+be right everywhere, not only about the usual recipe.
 """
 
 # %%
@@ -31,8 +31,8 @@ def true_yield(X):
 
 # %%
 # We begin with the measurements of the first twelve rows. The picture shows two choices of what to
-# measure next: the ten rows with the highest variance, and the ten rows of ``ask``. Each row of
-# that batch is chosen as if those before it were known, so the batch is spread out.
+# measure next: the ten rows with the highest variance, and the ten rows of ``ask``. Each sample of
+# a batch is chosen as if the previous ones were labeled, so the batch is spread out.
 
 random = np.random.RandomState(0)
 X = candidates(random)
@@ -56,10 +56,9 @@ fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", nco
 fig.colorbar(levels, ax=axes, label="epistemic_std")
 
 # %%
-# Now six rounds of four measurements, twelve times over: with the default strategy, with the rows
-# that the model is least sure of, and with rows taken at random. The model is fitted afresh after
-# every round, which takes milliseconds. The error is that over all recipes, not only the usual
-# ones.
+# Now six rounds of four measurements, twelve times over: with the default strategy, with the
+# samples of the highest variance, and with random samples. The model is refitted after every round,
+# which takes milliseconds. The error is measured over all recipes, not only the usual ones.
 
 
 def errors(strategy, seed):
@@ -84,11 +83,11 @@ for strategy, rmse in runs.items():
     print(f"{strategy:18}  RMSE after 12 rows {first:.2f}, after 36 {last:.2f}")
 
 # %%
-# Random rows are mostly more of the usual recipe, and teach next to nothing. The least certain
-# rows are the extreme ones. That is good here at first, where a few rows differ in a pool of which
-# most are alike; the default strategy asks about what lies between as well, and ends with half the
-# error. In a pool that is spread evenly the extreme rows may be worse than random ones, and those
-# of the default strategy are not: :doc:`/guide/active` has the figures.
+# Random samples are mostly of the usual recipe and improve the model little. The samples of the
+# highest variance are extreme, which helps here at first, because most of the pool is alike. The
+# default strategy queries samples in between as well, and ends with half the error. In an evenly
+# spread pool extreme samples may be worse than random ones; samples of the default strategy are
+# not: :doc:`/guide/active` has the figures.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for (strategy, rmse), style, color in zip(

@@ -4,12 +4,12 @@ Ensembles: several seeds instead of one
 
 An ensemble predicts with the mixture of several networks. Another ``random_state`` starts from
 other weights and ends in another, equally good network. The mixture is wider where its members
-disagree, and usually better on new rows; it takes as many fits as it has members.
+disagree, and usually better on new samples. Its cost is one fit per member.
 """
 
 # %%
 # Noisy points of y = x sin(1.5 x) / 2. Among the data the members agree. Outside they diverge, and
-# each alone is surer than it should be.
+# each alone is over-confident.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,8 +33,8 @@ for ax, model, title in zip(axes, (single, ensemble), ("one network", "five"), s
     ax.set(title=title, xlabel="x", ylim=(-9, 7))
 
 # %%
-# The means of the members, and what the ensemble makes of their spread: the variance of its
-# ``epistemic_std`` is the mean of theirs plus the variance of their means.
+# The means of the members and the ``epistemic_std`` of the ensemble, whose square is the mean of
+# the members' variances plus the variance of their means.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for i, member in enumerate(ensemble.estimators_):

@@ -1,14 +1,14 @@
 """
-Letting the data choose
-=======================
+Model selection by cross-validation
+===================================
 
-``PBPRegressorCV`` compares encodings, layers, evidence caps and epochs on rows that are held out,
-and calibrates the best. What is best depends on the data: little noise needs long training, much
-noise little.
+``PBPRegressorCV`` compares encodings, layers, evidence caps and epochs by cross-validation, and
+stacks and calibrates the best. What is best depends on the data: little noise needs long training,
+much noise little.
 """
 
 # %%
-# Two sets of rows: Friedman's function with hardly any noise, and diabetes, where most of the
+# Two data sets: Friedman's function with hardly any noise, and diabetes, where most of the
 # target is noise. A quarter of each is kept for the test.
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ for name, (X_train, _, y_train, _) in parts.items():
     models[name] = usual, chosen
 
 # %%
-# Each line is a candidate, judged after calibration on rows of the training part that were held
-# out in turn. A line ends where the candidate was dropped.
+# Each line is a candidate, evaluated by its calibrated out-of-fold log-likelihood. A line ends
+# where the candidate was stopped.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
 for ax, (name, (_, chosen)) in zip(axes, models.items(), strict=True):
@@ -47,7 +47,7 @@ for name, (_, chosen) in models.items():
     print(f"  variances times {found.factor:.2f}; noise network {found.gain:+.3f} nats per row")
 
 # %%
-# On the test rows, which had no part in the choice:
+# On the test set, which had no part in the selection:
 
 print(f"{'':28} RMSE  log-lik.  in 95 %  epistemic_std  aleatoric_std")
 for name, (_, X_test, _, y_test) in parts.items():

@@ -1,9 +1,9 @@
 """
-Classes: what is random, and what is not known
-==============================================
+Classification: epistemic and aleatoric uncertainty
+===================================================
 
-A prediction can be uncertain for two reasons: the classes overlap there, or there were no training
-rows there. ``PBPClassifier`` tells the two apart.
+A prediction can be uncertain because the classes overlap (aleatoric uncertainty), or because there
+were no training samples nearby (epistemic uncertainty). ``PBPClassifier`` separates the two.
 """
 
 # %%
@@ -46,9 +46,9 @@ fig.colorbar(shades, ax=axes, label="nats")
 
 # %%
 # Among the wines the growers overlap, and no further wine would change that. Where there are no
-# wines, the network is uncertain: its doubt opens like a fan along the borders between growers. It
-# does not doubt everywhere. With little alcohol the network is sure, with or without wines: far
-# from a border its outputs grow as fast as their standard deviations. Three points:
+# wines, the epistemic entropy is high in a fan along the borders between growers, but not
+# everywhere. With little alcohol it is low, with or without wines: far from a border the outputs
+# grow as fast as their standard deviations. Three points:
 
 points = {"among the wines": [13.0, 2.0], "far, at a border": [14.5, 10.0], "far left": [8.5, 2.0]}
 for words, point in points.items():

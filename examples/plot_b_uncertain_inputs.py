@@ -1,6 +1,6 @@
 """
-Inputs that are uncertain or missing
-====================================
+Uncertain and missing inputs
+============================
 
 ``X_std`` and ``missing="marginalize"`` carry the uncertainty of the inputs into the predictions: a
 measured feature has an error, and sometimes it is missing.
@@ -38,9 +38,9 @@ for sign in (-2, 2):
 axes[0].set_ylabel("y")
 
 # %%
-# A missing entry is an uncertain one: its standard deviation is that of the feature in the training
-# data. We delete each entry of 442 patients with a probability of 0.2. Which feature does the model
-# miss most?
+# A missing entry is an uncertain one: its standard deviation is the feature's in the training
+# data. We delete each entry of 442 patients with a probability of 0.2. Which feature matters
+# most?
 
 X, y = load_diabetes(return_X_y=True)
 names = load_diabetes().feature_names
@@ -64,6 +64,6 @@ fig.legend(loc="outside upper right", frameon=False)
 plt.show()
 
 # %%
-# It misses s5 most, which is related to triglycerides. :doc:`/guide/uncertain-inputs` compares the
+# It is s5, which is related to triglycerides. :doc:`/guide/uncertain-inputs` compares the
 # width of such bands with drawn inputs, and says when marginalizing is better than filling in the
 # mean.

@@ -1,9 +1,8 @@
 """
-Noise that depends on the inputs
-================================
+Heteroscedastic noise
+=====================
 
-``noise="input"`` learns how much the targets scatter in each row; the default has one number for
-all rows.
+``noise="input"`` learns the noise of each sample; by default the noise is constant.
 """
 
 # %%
@@ -54,10 +53,10 @@ ax.legend(frameon=False)
 
 # %%
 # The head of a dummy in simulated motorcycle crashes (Silverman 1985). Nothing happens to it in the
-# first 14 ms, and afterwards the runs differ widely. ``fit`` lets the network of the noise believe
-# four passes only, for the residuals of rows that were learned from are too small. Twenty more
-# passes by ``partial_fit`` convince it. That was right: rows held out are more likely then, as
-# :doc:`/guide/noise` says in numbers.
+# first 14 ms, and afterwards the runs differ widely. ``fit`` gives the noise network the evidence
+# of four epochs only, because residuals of training samples are too small. Twenty more epochs by
+# ``partial_fit`` change it, and improve the cross-validated log-likelihood, as :doc:`/guide/noise`
+# shows.
 
 time, acceleration = np.loadtxt("data/motorcycle.csv", delimiter=",", skiprows=3, unpack=True)
 

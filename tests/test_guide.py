@@ -181,3 +181,31 @@ def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = run_page("../getting-started.md")
     assert left["cost"] < left["cost_by_mean"]
     assert left["scores"]["rmse"] == pytest.approx(280.0, abs=15.0)
+
+
+def test_tables() -> None:
+    left = run_page("tables.md")
+    columns = left["model"].columns_.set_index("column")
+    assert columns.loc["year", "encoding"] == columns.loc["species", "encoding"] == "one-hot"
+    assert columns.loc["sex", "missing"] == 9
+    assert (left["std"] > 100.0).all()
+
+
+def test_decisions() -> None:
+    """The page has the assertion itself; this holds the figures in its comment."""
+    left = run_page("decisions.md")
+    cost = left["cost"]
+    assert cost(left["order"]) == pytest.approx(30.4, abs=1.5)
+    assert cost(left["mean"]) == pytest.approx(34.8, abs=1.5)
+    assert cost(left["boxes"]) < cost(left["mean"])
+
+
+def test_packages() -> None:
+    pytest.importorskip("mapie", reason="MAPIE is not installed")
+    left = run_page("../packages.md")
+    y, X = left["y_test"], left["X_test"]
+    conformal = left["intervals"][:, :, 0]
+    ours = left["model"].predict_interval(X, coverage=0.9)
+    for low, high in (conformal.T, ours.T):
+        assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.94, abs=0.03)
+    assert np.diff(conformal).mean() / np.diff(ours).mean() == pytest.approx(0.91, abs=0.06)

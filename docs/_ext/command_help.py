@@ -7,11 +7,21 @@ disagree with the command. A command that does not exist is an error of the buil
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+_RUN = """
+import importlib.metadata as metadata, sys
+if not metadata.entry_points(group="probprop.commands"):  # the laboratory is not installed
+    sys.path.append("lab/src")
+    lab = metadata.EntryPoint("lab", "probprop_lab.commands:add_commands", "probprop.commands")
+    metadata.entry_points = lambda group: [lab]
+from probprop.cli import main
+main()
+"""
 _PLAIN = {"COLUMNS": "88", "TERMINAL_WIDTH": "88", "NO_COLOR": "1", "TYPER_USE_RICH": "0"}
 
 
@@ -24,7 +34,8 @@ class CommandHelp(SphinxDirective):
         """Run the command and return what it printed."""
         command = [*self.arguments, "--help"]
         done = subprocess.run(
-            [sys.executable, "-c", "from probprop.cli import main; main()", *command],
+            [sys.executable, "-c", _RUN, *command],
+            cwd=Path(__file__).parents[2],
             env=os.environ | _PLAIN,
             capture_output=True,
             text=True,

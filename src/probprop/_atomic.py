@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and updates that do not lose one another."""
+"""Atomic files, and updates of a file by several processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEMPORARY = re.compile(r"\.probprop-[0-9a-f]{16}\.tmp")
 def replacing(path: _Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of `path` once it is safely on the disk.
 
-    Temporary files beside it that killed processes left are removed. If the folder cannot be
+    Temporary files of killed processes are removed. If the folder cannot be
     flushed to the disk afterwards, there is a RuntimeWarning: the file is in place and complete,
     but a power failure may undo that.
     """
@@ -52,7 +52,7 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is not None:  # while it is locked: else it could be taken for abandoned
+            if fcntl is not None:  # while it is locked: otherwise it would look abandoned
                 os.replace(temporary, target)
         if fcntl is None:
             os.replace(temporary, target)
@@ -88,7 +88,7 @@ def updating(path: _Path, waits: Callable[[], None]) -> Iterator[Callable[[], No
     another process has to finish first.
     """
     target = os.path.realpath(path)
-    # On Windows, where the file must not be open when it is replaced, a file beside it is locked.
+    # On Windows, where the file must not be open when it is replaced, a second file is locked.
     locked = target if fcntl is not None else f"{target}.lock"
     descriptor, before = _hold(target, locked, waits)
 

@@ -1,7 +1,7 @@
-"""Save and load fitted models: what each class has in a file, and which values it may have.
+"""Save and load fitted models: the fields of each class in a file, and their valid values.
 
-`probprop.io` writes and checks the fields that are declared here, or annotated in their class. What
-follows from other fields is not in the file: it is computed by whatever makes the object.
+`probprop.io` writes and checks the fields that are declared here, or annotated in their class.
+Derived fields are not in the file: they are computed when the object is made.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from probprop.estimators.cv.search import Trial
 from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kind
 from probprop.estimators.kind import column_moments, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_gamma, check_int, check_parameters
+from probprop.estimators.validation import check_int, check_parameters
 from probprop.facts import model_facts
 from probprop.inference import checkpoint
 from probprop.inference.checkpoint import NoiseWeights
@@ -78,10 +78,10 @@ def save(model: Any, path: _Path) -> None:
 
 
 def load(path: _Path) -> Any:
-    """Read a model that its `save` method wrote; it predicts and goes on exactly as before.
+    """Load a model written by its `save` method; predictions and updates are bit-identical.
 
-    A file that is no model, is damaged, or was written by a newer probprop raises
-    `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.
+    A file that is not a model, is damaged, or was written by a newer probprop raises
+    `ModelFileError`. Loading runs no code from the file.
     """
     with io.reading_model(path):
         tree, arrays, _ = io.read_file(path, MODEL)
@@ -90,10 +90,13 @@ def load(path: _Path) -> Any:
 
 
 def facts_of(model: Any) -> list[list[str]]:
-    """Describe a model in words, but for its features and version, which the header has."""
+    """Describe a model in words, without its features and version, which are in the header."""
     plain = isinstance(model, BaseEstimator)
     estimator, target = (model, "the target") if plain else (model.estimator, model.target)
     facts = model_facts(estimator, [], target)
+    encoder = model.encoder if not plain else getattr(model, "encoder_", None)
+    if encoder is not None and encoder.notes:
+        facts.append(["Notes", "; ".join(encoder.notes)])
     return [fact for fact in facts if fact[0] not in ("Feature", "Features", "Version")]
 
 
@@ -105,7 +108,11 @@ def _known(name: Any, encoder: Any) -> tuple[Any, dict[Any, Declared]]:
     from probprop.table.encoding import table_encoder
 
     declared = {
-        TableEncoder: Declared(check=_check_columns, take=_taken_columns, make=table_encoder),
+        TableEncoder: Declared(
+            check=_check_columns,
+            take=lambda encoder: {"encoders": list(encoder.encoders_)},
+            make=table_encoder,
+        ),
         TableModel: Declared(check=_check_table, ranges={"baseline": np.isfinite}),
     }
     for kind in (PBPRegressorCV, PBPClassifierCV):
@@ -156,9 +163,9 @@ def _taken_parameters(model: Any) -> dict[str, Any]:
 
 
 def _is_splitter(cv: Any) -> bool:
-    """Whether a file can hold how samples are split: "auto", an int, or scikit-learn's splitter.
+    """Whether a file can hold the parameter `cv`: "auto", an int, or scikit-learn's splitter.
 
-    Others are refused: a model that came back with other folds would be fitted again with those.
+    Other splitters are refused: a loaded model would use other folds in a later fit.
     """
     if isinstance(cv, str | int | np.integer):
         return cv == "auto" if isinstance(cv, str) else not isinstance(cv, bool)
@@ -318,11 +325,6 @@ def _labels(dtype: str, values: list[Any]) -> Array:
     raise ValueError(f"classes are not all of the dtype {dtype}")
 
 
-def _check_noise_prior(likelihood: Gaussian) -> None:
-    check_gamma("noise_shape", likelihood.noise_shape, 1.0)
-    check_gamma("noise_rate", likelihood.noise_rate, 0.0)
-
-
 def _check_standardizer(s: Standardizer) -> None:
     # A column that is constant, or without any value, may have no scale.
     known = np.ones_like(s.x_mean) if s.missing_variance is None else s.missing_variance
@@ -453,10 +455,7 @@ class _Scores(NamedTuple):
     measured_on: Literal["out-of-fold", "held-out"]
     n_samples: int
     targets: dict[str, dict[str, float | None]]
-
-
-def _taken_columns(encoder: Any) -> dict[str, Any]:
-    return {"encoders": list(encoder.encoders_)}
+    positive_class: str | None = None  # of two classes: the rarer one
 
 
 def _check_columns(encoder: Any) -> None:
@@ -486,14 +485,13 @@ def _check_table(model: Any) -> None:
             raise ValueError("scores/targets does not have the scores of each target")
 
 
-# ---- A trial: numbers may fit together and still be of no use
+# ---- A trial prediction, because valid fields may not make a valid model
 
 
 def _check_answers(model: Any) -> None:
-    """Refuse an estimator that predicts nothing finite, or whose training could not go on.
+    """Refuse an estimator without finite predictions, or whose training cannot be continued.
 
-    Parts that do not fit together fail here. A weight of 1e200 is a finite number, and so is a
-    noise of 5e-324, but no prediction follows.
+    Inconsistent parts fail here, and so do extreme weights such as 1e200 and a noise of 5e-324.
     """
     nameless = model.on_inputs() if hasattr(model, "on_inputs") else copy(model)
     vars(nameless).pop("feature_names_in_", None)  # without which the samples would be warned of
@@ -528,7 +526,7 @@ def _samples(model: Any) -> Array:
 
 
 def _check_refinement(network: Any) -> None:
-    """Refuse a prior whose next refinement, which `partial_fit` makes, leaves no weights."""
+    """Refuse a prior whose next refinement, in `partial_fit`, leaves no valid weights."""
     q = network.posterior_
     groups = None if network.prior == "shared" else np.arange(q.layer_sizes[0], dtype=np.int32)
     refined, _ = ENGINES["native"].refine_prior(q, groups=groups)
@@ -544,6 +542,7 @@ _POSITIVE, _NOT_NEGATIVE = above(0.0), within(0.0, float(np.finfo(np.float64).ma
 _SQUARE = within(0.0, 1e100)  # of errors, in units of the variances that were predicted
 _FACTOR = within(1.0, LARGEST_FACTOR)
 _SHARE = within(0.0, 1.0)
+_NOISE_PRIOR = {"noise_shape": above(1.0, 1e101), "noise_rate": within(1e-100, 1e100)}
 _SCALE = within(float(np.finfo(np.float64).smallest_subnormal), math.inf)
 _LOG = within(-LARGEST_LOG, LARGEST_LOG)
 _RAMP = within(1e-12, 1.0)  # the root mean square of a ramp that is 1 or -1 in one sample or more
@@ -582,8 +581,8 @@ _DECLARED: dict[Any, Declared] = {
         calibration_=ClassCalibration,
         encoder_=Literal[None],
     ),
-    Gaussian: Declared(check=_check_noise_prior),
-    Heavy: Declared(check=_check_noise_prior),
+    Gaussian: Declared(_NOISE_PRIOR),
+    Heavy: Declared(_NOISE_PRIOR),
     Probit: Declared(types={"classes": _Labels}),
     Multinomial: Declared(types={"classes": _Labels}),
     _Labels: Declared(take=_taken_labels, make=_labels),

@@ -1,8 +1,8 @@
 """One codec for model files and checkpoints: declared classes as JSON and arrays in one file.
 
 The fields of a class and their types are its annotations. A `Declared` adds the ranges of the
-values, what must hold between the fields, and how the object is made. The input of `decode` may
-come from anyone: it accepts only values of the declared types and ranges.
+values, conditions on several fields, and how the object is made. The input of `decode` may be
+malicious: it accepts only values of the declared types and ranges.
 
 A file is an uncompressed zip in the layout of ``numpy.savez``: ``header.json``, then one
 ``<name>.npy`` per array. Reading runs no code, allocates a small multiple of the file's size, and
@@ -83,7 +83,7 @@ def anything(x: Any) -> bool:
 
 
 class Declared(NamedTuple):
-    """What the annotations of a class do not say about its values in a file."""
+    """Constraints on the values of a class in a file, besides its annotations."""
 
     ranges: Mapping[str, Check] = {}  # else floats are finite, and ints are counts
     shapes: Mapping[str, str] = {}  # of arrays: "n", "n m"; the same letter is the same length
@@ -106,7 +106,7 @@ def _annotations(make: Any) -> dict[str, Any]:
 
 @cache
 def _defaults(make: Any) -> dict[str, Any]:
-    """Return the fields that a file may lack, since what makes the object has a default."""
+    """Return the optional fields, for which there is a default."""
     given = signature(make).parameters.items()
     return {name: each.default for name, each in given if each.default is not each.empty}
 
@@ -209,7 +209,7 @@ def _canonical(value: Any) -> Array:
     return np.ascontiguousarray(array, dtype)
 
 
-# ---- And back
+# ---- From JSON and arrays
 
 
 def decode(hint: Any, node: Any, arrays: Mapping[str, Array], declarations: Declarations) -> Any:
@@ -367,12 +367,8 @@ def _in_range(array: Array, name: str, check: Check | None) -> Array:
 # ---- Files
 
 
-class Contents(NamedTuple):
-    """What a file has: the JSON and the arrays of `encode`, and the version that wrote it."""
-
-    tree: dict[str, Any]
-    arrays: dict[str, Array]
-    version: str
+Contents = tuple[dict[str, Any], dict[str, Array], str]
+"""What a file has: the JSON and the arrays of `encode`, and the version that wrote it."""
 
 
 def write_file(
@@ -409,7 +405,7 @@ _EXPLAINED: dict[type, str] = {
 
 @contextmanager
 def reading_model(path: _Path) -> Iterator[None]:
-    """Say what is wrong with a model file, whatever is raised about its content."""
+    """Turn any error about the content of a model file into a message."""
     try:
         yield
     except (OSError, MemoryError, ImportError):
@@ -479,7 +475,7 @@ def _read_archive(archive: zipfile.ZipFile, form: str, size: int) -> Contents:
         raise ValueError(f"the member {min(differing)[:50]} is missing or unexpected")
     arrays = {k: _read_array(archive, k, typed(v, dict, k)) for k, v in described.items()}
     written_by = typed(header.pop("probprop_version", None), str, "probprop_version")
-    return Contents(header, arrays, written_by)
+    return header, arrays, written_by
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, described: dict[str, Any]) -> Array:

@@ -1,4 +1,4 @@
-"""ActiveLearner: ask which rows to measure, tell what was measured."""
+"""ActiveLearner: query the samples to label next, and learn from their labels."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ StrategyName = Literal["variance_reduction", "variance", "thompson", "random"]
 
 
 class ActiveLearner(BaseEstimator):  # type: ignore[misc]
-    """Choose the next rows to measure, learn from their targets, and so on.
+    """Active learning: choose the samples to label next and learn from their labels.
 
-    A batch is chosen one row after the other, each as if those before it were known:
+    A batch is chosen greedily, each sample as if the previous ones were labeled:
     `probprop.active.strategies` has the formulas.
 
     Parameters
     ----------
     estimator : estimator
         Any regressor; for ``strategy="variance"`` one with ``predict(X, return_std=True)``. Or a
-        classifier with `predict_proba`. A clone of it is fitted; it stays as it is.
+        classifier with `predict_proba`. A clone of it is fitted.
     strategy : {"variance_reduction", "variance", "thompson", "random"}, \
             default="variance_reduction"
-        ``"variance_reduction"``: what takes most from the variance of all rows of the pool
-        together; from a pool of more than 1,000 rows, a random 1,000 are drawn.
+        ``"variance_reduction"``: the sample that reduces the total variance of the pool most; of
+        a pool of more than 1,000 samples, a random 1,000 are used.
         ``"variance"``: the highest predictive variance, as in [PBP15] section 5.4; for a
         classifier the highest entropy of the class.
         ``"thompson"``: the highest value of a network drawn from the posterior, to find large
         targets rather than to learn the function; needs `sample_functions` of a regressor.
-        ``"random"``: what the others have to beat.
+        ``"random"``: a random sample, as the control.
     batch_size : int, default=1
-        Rows that `ask` returns by default.
+        Number of samples that `ask` returns by default.
     warm_start : bool, default=False
-        False: `tell` fits afresh on all rows told so far. True: the first `tell` fits, and
-        later ones go on from there with `partial_fit` on the new rows only.
+        Whether later calls of `tell` update the model by `partial_fit` on the new samples. If
+        not, every call refits on all labeled samples.
     random_state : int, RandomState instance or None, default=None
         Breaks ties, and draws the networks, the random rows and the sample of a large pool. With
         an int, `ask` gives the same answer until something is told. The fit uses the estimator's
@@ -52,9 +52,9 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     estimator_ : estimator
-        Fitted on what was told; predict with it.
+        Estimator fitted on the labeled samples.
     X_ : ndarray of shape (n_told, n_features)
-        Rows told so far, in their order.
+        Labeled samples, in the order in which they were told.
     y_ : ndarray of shape (n_told,)
         Their targets, in target units, or their classes.
 
@@ -95,33 +95,28 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def ask(self, X_pool: ArrayLike, n: int | None = None) -> IntArray:
-        """Choose rows to measure next; asking changes nothing.
+        """Choose samples to label next; the learner is not changed.
 
-        Rows that were told already are never chosen, nor are two equal rows. Before anything is
-        told, the rows are spread over the pool; with ``strategy="random"`` they are random.
+        Labeled samples are never chosen, nor are two equal samples. Without any label, the
+        samples are spread over the pool; with ``strategy="random"`` they are random.
 
         Parameters
         ----------
         X_pool : array-like of shape (n_pool, n_features)
-            Rows whose targets are not known.
+            Samples without labels.
         n : int, default=None
-            How many; None means `batch_size`.
+            Number of samples; None means `batch_size`.
 
         Returns
         -------
         ndarray of shape (n,)
             Indices of rows of `X_pool`, the first choice first.
         """
-        self._check_parameters()
+        finite = self._check_parameters()
         n = self.batch_size if n is None else n
         check_int("n", n, 1)
-        pool = check_array(
-            X_pool,
-            dtype=np.float64,
-            input_name="X_pool",
-            ensure_all_finite=self._finite(),
-            ensure_min_samples=0,
-        )
+        options: Any = {"dtype": np.float64, "ensure_all_finite": finite, "ensure_min_samples": 0}
+        pool = check_array(X_pool, input_name="X_pool", **options)
         fitted = getattr(self, "estimator_", None)
         if fitted is not None:
             self._check_features("X_pool", pool)
@@ -141,7 +136,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         return new[STRATEGIES[self.strategy](fitted, told, pool[new], n, random_state)]
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the targets of rows; if that fails, the learner stays as it was.
+        """Learn the labels of samples; if that fails, the learner is not changed.
 
         Parameters
         ----------
@@ -149,14 +144,8 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_rows,)
             Targets, or the classes of a classifier.
         """
-        self._check_parameters()
-        rows, targets = check_X_y(
-            X,
-            y,
-            dtype=np.float64,
-            ensure_all_finite=self._finite(),
-            y_numeric=not is_classifier(self.estimator),
-        )
+        options: Any = {"dtype": np.float64, "ensure_all_finite": self._check_parameters()}
+        rows, targets = check_X_y(X, y, y_numeric=not is_classifier(self.estimator), **options)
         first = not hasattr(self, "estimator_")
         if not first:
             self._check_features("X", rows)
@@ -178,7 +167,8 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
 
     # ---- Validation
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> bool | Literal["allow-nan"]:
+        """Check the parameters; return whether rows must be finite, as the estimator says."""
         check_option("strategy", self.strategy, list(STRATEGIES))
         check_int("batch_size", self.batch_size, 1)
         check_flag("warm_start", self.warm_start)
@@ -201,9 +191,6 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
                     f"{option} needs an estimator with {method!r}, which "
                     f"{type(self.estimator).__name__} does not have: take {other}."
                 )
-
-    def _finite(self) -> bool | Literal["allow-nan"]:
-        """Say whether rows may have gaps: where the estimator takes them."""
         return "allow-nan" if get_tags(self.estimator).input_tags.allow_nan else True
 
     def _check_features(self, name: str, X: FloatArray) -> None:

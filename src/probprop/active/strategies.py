@@ -1,6 +1,6 @@
-"""Which rows of a pool to measure next: one function per strategy. A batch is chosen greedily.
+"""Which samples of a pool to label next: one function per strategy. A batch is chosen greedily.
 
-**Variance reduction**, the default. A Gaussian process stands in for the model, with ::
+**Variance reduction**, the default. A Gaussian process approximates the model, with ::
 
     k(x, x') = exp(-(|x - x'|^2 / 2D + (f(x) - f(x'))^2 / 2V) / 2),
 
@@ -10,21 +10,21 @@ rows it may be wrong about them. Once the rows O are known, with noise of varian
 
     c(x, x') = k(x, x') - k(x, O) (k(O, O) + s I)^-1 k(O, x'),
 
-and a measurement at x takes from the variance of all rows r of the pool together ::
+and a label at x reduces the summed variance of the rows r of the pool by ::
 
     sum_r c(r, x)^2 / (c(x, x) + s).
 
-The row that takes most is chosen and joins O. A row far from all others has a large variance, but
-tells little about them. Only predictions are used, so any regressor will do. For a classifier,
-f are the probabilities of all classes. Before any row is told there is no f, and the same sum over
-the features alone chooses rows that are spread over the pool.
+The row with the largest reduction is chosen and joins O. A row far from all others has a large
+variance, but little influence on theirs. Only predictions are used, so any regressor will do. For a
+classifier, f are the probabilities of all classes. Before any row is told there is no f, and the
+same sum over the features alone chooses rows that are spread over the pool.
 
 **Variance.** After the rows B have been chosen, a candidate x counts with its epistemic variance,
 or with the entropy of its class, times the share of it that B would leave,
 
     left(x) = 1 - k(x, B) k(B, B)^-1 k(B, x),      k(x, x') = exp(-d(x, x') / length).
 
-The estimator gives no correlations between rows, so k stands in for them: d is the distance over
+The estimator has no correlations between rows, so k replaces them: d is the distance over
 features of unit variance in the pool, and at the average distance the correlation is exp(-2). The
 rows of B are taken to be known without noise: with it, ten neighbors would each look worth
 measuring wherever noise is large, and the noise of a model with few rows is its most uncertain
@@ -78,12 +78,11 @@ _AT_ONCE = 100  # rows of a batch from one draw; the next ones are chosen from a
 def by_variance_reduction(
     estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
 ) -> IntArray:
-    """Choose the n rows that take most from the variance of the whole pool.
+    """Choose the n rows that reduce the variance of the whole pool most.
 
-    The fitted estimator has ``predict(X)``, or ``predict_proba(X)`` if it is a classifier; None if
-    no row was measured yet. `told`, (n_told, n_features), are the rows measured before, X,
-    (n_pool, n_features), the pool. `random_state` draws from pools of more than 1,000 rows and
-    breaks ties. Returned are n indices of rows of X, the first choice first.
+    `estimator` is fitted, or None if no row was measured yet. `told`, (n_told, n_features), are the
+    rows measured before, X, (n_pool, n_features), the pool. `random_state` draws from pools of more
+    than 1,000 rows and breaks ties. Returned are n indices of rows of X, the first choice first.
     """
     chosen = np.empty(0, np.intp)
     while len(chosen) < n:
@@ -133,7 +132,7 @@ def given_first(k: FloatArray, n_known: int, noise: float) -> FloatArray:
 
 
 def greedy_reduction(c: FloatArray, n: int, noise: float, random_state: RandomState) -> IntArray:
-    """Choose n rows one after the other, each the one that takes most from the sum of variances.
+    """Choose n rows one after the other, each reducing the sum of variances most.
 
     c, (n_pool, n_pool), has the covariances of the rows; `noise` is the variance of a measurement's
     noise.
@@ -151,10 +150,8 @@ def _predicted(estimator: Any, X: FloatArray) -> FloatArray:
     """Return the predictions of an estimator, (n,), or (n, K) of classes, if they are finite."""
     if estimator is None:
         return np.zeros(len(X))
-    if is_classifier(estimator):
-        f = np.asarray(estimator.predict_proba(X), np.float64)
-    else:
-        f = np.asarray(estimator.predict(X), np.float64).reshape(len(X))
+    predict = estimator.predict_proba if is_classifier(estimator) else estimator.predict
+    f = np.asarray(predict(X), np.float64)
     _check_finite(estimator, "values", f)
     return f
 
@@ -187,9 +184,9 @@ def by_variance(
 ) -> IntArray:
     """Choose the n rows with the highest predictive variance, [PBP15] section 5.4.
 
-    It is the epistemic variance alone where the estimator tells it from the noise: a row that is
-    merely noisy teaches nothing. For a classifier, it is the entropy of the class. Parameters are
-    as for `by_variance_reduction`.
+    It is the epistemic variance alone if the estimator separates it from the noise, because a
+    noisy label carries little information. For a classifier, it is the entropy of the class.
+    Parameters are as for `by_variance_reduction`.
     """
     if is_classifier(estimator):
         score = entr(np.asarray(estimator.predict_proba(X), np.float64)).sum(axis=1)

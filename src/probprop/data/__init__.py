@@ -1,4 +1,4 @@
-"""Fits on rows in memory, on disk and on a Dask cluster: sources, shards, and one door to them.
+"""Fits on samples in memory, on disk and on a Dask cluster: sources, shards, `fit` and `predict`.
 
 `probprop.fit` and `probprop.predict` are defined here.
 """

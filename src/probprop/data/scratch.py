@@ -1,12 +1,12 @@
-"""Rows on disk, dealt into piles at random, so that any pile is a sample of all of them.
+"""Rows on disk in random partitions (piles), each a random sample of all rows.
 
-Files are often sorted, by time or by the target, and a network that sees such rows in their order
-forgets the first ones. A shuffle of what fits into memory does not help: it would still see one
-end of the files first. So every row goes to a pile drawn at random, once; then every epoch takes
-the piles in a new order, a few at a time, and shuffles the rows of these.
+Files are often sorted, by time or by the target, and sequential training on sorted rows degrades
+the fit. A shuffle buffer would still see one end of the files first. So every row is assigned to
+a random pile, once; then every epoch visits the piles in a new order, a few at a time, and shuffles
+their rows together.
 
-Which pile a row goes to depends on the seed and on its place among all rows alone: neither the
-sizes of the blocks nor the memory limit change what is learned.
+The pile of a row depends on the seed and on its place among all rows only: neither the sizes of
+the blocks nor the memory limit change the result.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ RESERVED = 500 * MEGABYTE
 LEAST = 700 * MEGABYTE
 """The least limit: what is above `RESERVED` is for rows."""
 
-_UNKNOWN = 8 * 10**9  # taken for the memory of a machine that does not tell
+_UNKNOWN = 8 * 10**9  # memory of a machine if it is unknown
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 PILE_BYTES = 4 << 20
 """What a pile should hold: a few are in memory at a time."""
-_MOST_PILES = 4096  # more would be written, and read again, in scraps
+_MOST_PILES = 4096  # more would make the writes too small
 _PILES_AT_A_TIME = 4
 _FEWEST_WIDE = 16  # rows of a pile, so that each has rows of every fold
-_COPIES_OF_PART = 4  # its piles, these together, shuffled, and standardized
+_COPIES_OF_PART = 4  # copies of a part: its piles, joined, shuffled, standardized
 _LEAST_WAITING, _MOST_WAITING = 1 << 20, 64 << 20  # bytes of rows that are written together
 _CELL = 8  # bytes
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How rows are put into piles."""
+    """How rows are assigned to piles."""
 
     n: int  # rows
     n_columns: int  # numbers of a row
     n_piles: int
-    n_wide: int = 0  # numbers of a row while it is learned, if that is more
+    n_wide: int = 0  # numbers of a row in training, if that is more
 
     @property
     def n_bytes(self) -> int:
@@ -67,11 +67,7 @@ class Shape:
 
 
 def shape_of(n: int, n_columns: int, n_wide: int = 0) -> Shape:
-    """Return how n rows are put into piles; the memory limit has no say in it.
-
-    >>> shape_of(5_000_000, 21).n_piles
-    201
-    """
+    """Return how n rows are put into piles; the memory limit has no say in it."""
     n_piles = -(-_CELL * n * n_columns // PILE_BYTES)
     n_wide_piles = min(-(-_CELL * n * n_wide // PILE_BYTES), n // _FEWEST_WIDE)
     n_piles = min(_MOST_PILES, max(1, n_piles, n_wide_piles))
@@ -79,10 +75,9 @@ def shape_of(n: int, n_columns: int, n_wide: int = 0) -> Shape:
 
 
 class Scratch:
-    """A temporary file of rows in piles, which is gone when it is closed, however that happens.
+    """A temporary file of rows in piles, which is deleted when it is closed, even by a kill.
 
-    The more rows are written together, within a budget in bytes of memory, the fewer the scraps of
-    a pile.
+    Rows are buffered, within a budget in bytes of memory, so that few pieces of a pile are written.
     """
 
     def __init__(self, file: IO[bytes], shape: Shape, seed: int, budget: int) -> None:
@@ -91,11 +86,11 @@ class Scratch:
         self._file, self._random = file, default_rng((seed, 0))
         n_bytes = min(_MOST_WAITING, max(_LEAST_WAITING, budget // 4))
         self._n_together = -(-n_bytes // (_CELL * shape.n_columns))
-        self._waiting, self._n_waiting = np.empty(0), 0  # rows that are not written yet
+        self._waiting, self._n_waiting = np.empty(0), 0  # buffered rows
         self._runs: list[tuple[int, Array]] = []  # where each lies, and where its piles begin
 
     def add(self, rows: Array) -> None:
-        """Deal rows, (n,), records of n_columns numbers and always of the same, into piles."""
+        """Assign rows, (n,), records of always the same columns, to piles."""
         done = 0
         while done < len(rows):
             start = self._n_waiting
@@ -108,7 +103,7 @@ class Scratch:
                 self.write()
 
     def write(self) -> None:
-        """Write the rows that wait, pile after pile."""
+        """Write the buffered rows, pile after pile."""
         if not self._n_waiting:
             return
         rows = self._waiting[: self._n_waiting]
@@ -186,7 +181,7 @@ def check_parts_fit(shape: Shape, budget: int) -> None:
 def scratch_folder() -> str:
     """Return where temporary rows go: TMPDIR if it is set, else where there is most room.
 
-    On many systems /tmp is in memory, which is what such rows do not fit into.
+    On many systems /tmp is in memory, which is too small for such rows.
     """
     asked = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     if not asked and os.access("/var/tmp", os.W_OK):
@@ -206,7 +201,7 @@ def _no_room(shape: Shape, folder: str, there: str) -> OSError:
 
 
 def bytes_of(limit: int | float | str | None) -> int:
-    """Return a limit in bytes; None is half of the memory there is.
+    """Return a limit in bytes; None is half of the memory.
 
     A text has a unit: K, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024.
 
@@ -233,11 +228,7 @@ def bytes_of(limit: int | float | str | None) -> int:
 
 
 def in_words(n_bytes: float) -> str:
-    """Return a size as people write it.
-
-    >>> in_words(2e9), in_words(512_300_000), in_words(20)
-    ('2 GB', '512 MB', '20 bytes')
-    """
+    """Return a size as people write it, such as 512 MB."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if n_bytes >= size:
             return f"{n_bytes / size:.3g} {unit}"

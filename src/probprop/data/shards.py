@@ -1,7 +1,7 @@
-"""Rows that wait for a training: all in memory, on disk in one shard, or on a cluster in several.
+"""Samples for a training: in memory, on disk in one shard, or on a cluster in several.
 
-Rows in memory are for the estimator's own `fit`. The others are measured shard by shard (on disk,
-pile by pile), and a training takes them by parts of an epoch.
+Samples in memory are for the estimator's own `fit`. On disk or a cluster, shards (on disk: piles)
+are measured one by one, and a training uses them in parts of an epoch.
 """
 
 from __future__ import annotations
@@ -25,57 +25,38 @@ from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import MOST_RAMPS
 from probprop.estimators.cv.missing import Completed, Joint, complete
-from probprop.estimators.validation import mean_weight_of, relative_weights
-from probprop.inference import training
+from probprop.estimators.validation import (
+    mean_weight_of,
+    refuse_empty_columns,
+    relative_weights,
+)
+from probprop.inference import standardize, training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, checked, digest
 from probprop.inference.inputs import Encoded, Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import features
-from probprop.inference.standardize import (
-    Moments,
-    Standardizer,
-    check_target_scale,
-    identity_standardizer,
-    measure,
-    merged,
-    standardizer_of,
-)
-from probprop.inference.training import (
-    Fitted,
-    MapShards,
-    Part,
-    Rows,
-    Schedule,
-    Setting,
-    Shard,
-    State,
-    check_learned,
-    in_threads,
-    rounds,
-    shard_order,
-    target_variance,
-)
+from probprop.inference.standardize import Moments, Standardizer
 
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
 _CELL = 8  # bytes of a number
 _BINS = (4, 8, 16, 32, 64)  # of a feature, in the encodings that are compared
 _COPIES_OF_SAMPLE = 5  # encoded, in the folds, and standardized: measured
-_SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
+_SORTED = 0.05  # share of the target's variance between shards above which there is a warning
 
 
 class ShardWarning(UserWarning):
     """The shards have different targets, which makes the fit worse."""
 
 
-# ---- What is known of a shard
+# ---- Summaries of shards
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What a training needs to know of the rows of a shard, or of a pile."""
+    """Summary of the rows of a shard, or of a pile."""
 
     shard: int  # its number
     n: int  # rows
@@ -88,20 +69,20 @@ class Summary:
 def summarize(loaded: Loaded, k: int, likelihood: Likelihood) -> Summary:
     """Measure the rows of shard k, whose targets are encoded."""
     n, y = len(loaded.y), loaded.y
-    y_moments = measure(y.reshape(n, -1))
+    y_moments = standardize.measure(y.reshape(n, -1))
     target = y_moments
     if likelihood.task == "classification" and y.ndim == 1 and likelihood.n_outputs > 1:
         share = np.bincount(y.astype(np.int64), minlength=likelihood.n_outputs) / n
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
     weight = 1.0 if loaded.weights is None else mean_weight_of(loaded.weights)
-    return Summary(k, n, measure(loaded.X), y_moments, target, weight)
+    return Summary(k, n, standardize.measure(loaded.X), y_moments, target, weight)
 
 
 def warn_of_order(summaries: Sequence[Summary]) -> None:
     """Warn of shards whose targets differ, as if the files were sorted by the target."""
     parts = [summary.target for summary in summaries]
-    whole = merged(parts)
+    whole = standardize.merged(parts)
     mean, variance = whole.mean * whole.unit, whole.variance * whole.unit**2
     between = np.sum([p.n / whole.n * (p.mean * p.unit - mean) ** 2 for p in parts], axis=0)
     varies = variance > 0.0
@@ -116,7 +97,7 @@ def warn_of_order(summaries: Sequence[Summary]) -> None:
         )
 
 
-# ---- What a network learns of a shard
+# ---- The training rows of a network in a shard
 
 
 @dataclass(frozen=True)
@@ -132,17 +113,17 @@ class Folds:
 
     def order(self, shard: int, n: int) -> Array:
         """Return the n rows of a shard in random order."""
-        return shard_order(self.seed, shard, n)
+        return training.shard_order(self.seed, shard, n)
 
     def learned(self, shard: int, n: int, fold: int) -> Array:
-        """Return the rows that the network of a fold learns, in random order."""
+        """Return the training rows of the network of a fold, in random order."""
         learned: Array = self.order(shard, n)[np.arange(n) % self.n_folds != fold]
         return learned
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How a network sees rows: bounded, encoded and transformed; by default as they are."""
+    """The inputs and targets of a network: bounded, encoded, transformed; by default unchanged."""
 
     plan: Plan
     bounds: InputBounds | None = None
@@ -163,63 +144,67 @@ class View:
         """Return targets on its scale."""
         return y if self.transformation is None else self.transformation.forward(y)
 
-    def rows(self, loaded: Loaded, standardizer: Standardizer, completed: Completed) -> Rows:
+    def rows(
+        self, loaded: Loaded, standardizer: Standardizer, completed: Completed
+    ) -> training.Rows:
         """Return rows as a training takes them."""
         inputs = completed.inputs(self.encoding, self.plan.dtype)
         entries, X_var = features(self.plan, standardizer, inputs)
         weights, y_std = loaded.weights, loaded.y_std
-        if weights is not None:  # also where all are 1: other shards may have other weights
+        if weights is not None:  # also if all are 1: other shards may have other weights
             relative = relative_weights(weights, self.mean_weight)
             weights = np.ones(len(weights)) if relative is None else relative
-        y_var = None if y_std is None else target_variance(self.plan, standardizer, y_std)
-        return Rows(entries, X_var, self.y(loaded.y), weights, y_var)
+        y_var = None if y_std is None else training.target_variance(self.plan, standardizer, y_std)
+        return training.Rows(entries, X_var, self.y(loaded.y), weights, y_var)
 
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """One network of a training: how it sees rows, and which of them it learns."""
+    """One network of a training: its view of the rows, and its training rows."""
 
     view: View
-    standardizer: Standardizer  # of all rows that it learns
+    standardizer: Standardizer  # of all its training rows
     seed: int
-    folds: Folds | None = None  # None: it learns all rows
-    fold: int = -1  # whose rows it does not learn
+    folds: Folds | None = None  # None: it is trained on all rows
+    fold: int = -1  # the fold it is not trained on
 
     def n_learned(self, n: int) -> int:
-        """Return how many of the n rows of a shard it learns."""
+        """Return how many of the n rows of a shard it is trained on."""
         return n if self.folds is None else n - len(range(self.fold, n, self.folds.n_folds))
 
     def learned(self, shard: int, n: int) -> Array:
-        """Return which of the n rows of a shard it learns, in random order."""
+        """Return which of the n rows of a shard it is trained on, in random order."""
         if self.folds is None:
-            return shard_order(self.seed, shard, n)
+            return training.shard_order(self.seed, shard, n)
         return self.folds.learned(shard, n, self.fold)
 
-    def shard(self, loaded: Loaded, k: int) -> Shard:
+    def shard(self, loaded: Loaded, k: int) -> training.Shard:
         """Return what it learns of shard k; the rows are encoded when they are asked for."""
         order = self.learned(k, len(loaded.y))
         return partial(self._part, loaded, self.view.completed(loaded.X), order)
 
-    def _part(self, loaded: Loaded, completed: Completed, order: Array, part: Part) -> Rows:
+    def _part(
+        self, loaded: Loaded, completed: Completed, order: Array, part: training.Part
+    ) -> training.Rows:
         rows = order[part.places(len(order))]
         return self.view.rows(loaded[rows], self.standardizer, completed[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The training of one network, as far as it has come."""
+    """The training of one network, and its state."""
 
     learner: Learner
-    setting: Setting
-    state: State
+    setting: training.Setting
+    state: training.State
     history: Sequence[Epoch] = ()
     log_evidence: float = 0.0
 
     @property
-    def fitted(self) -> Fitted:
+    def fitted(self) -> training.Fitted:
         """What it has reached."""
         reached = (self.state.posterior, self.learner.standardizer, self.history[-1])
-        return Fitted(*reached, self.log_evidence, self.setting.schedule.n)
+        return training.Fitted(*reached, self.log_evidence, self.setting.schedule.n)
 
 
 def start_training(
@@ -232,15 +217,17 @@ def start_training(
     folds: Folds | None = None,
     fold: int = -1,
 ) -> Training:
-    """Return a training before the first round, of a network that learns all folds but one."""
+    """Return a training before the first round, of a network trained on all folds but one."""
     none = Inputs(np.zeros((0, len(standardizer.x_mean))))
     near = folds is not None or n_epochs == 1
     begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, near_draw=near)
     learner = Learner(view, standardizer, random_state.randint(2**31 - 1), folds, fold)
-    schedule = Schedule(rows.sizes(learner), n_rounds, learner.seed)
+    schedule = training.Schedule(rows.sizes(learner), n_rounds, learner.seed)
     columns = none.X if view.encoding is None else Encoded(none.X, view.encoding.basis)
-    setting = Setting(view.plan, standardizer, schedule, n_epochs, view.plan.groups(columns))
-    return Training(learner, setting, State(begun.posterior))
+    setting = training.Setting(
+        view.plan, standardizer, schedule, n_epochs, view.plan.groups(columns)
+    )
+    return Training(learner, setting, training.State(begun.posterior))
 
 
 def make_epochs(
@@ -252,7 +239,7 @@ def make_epochs(
 ) -> Training:
     """Make the rounds up to so many epochs; the callback returns True to stop after one of them.
 
-    The rounds that a file has are not made again. It gets the last whole round, also on Ctrl-C.
+    Rounds in the checkpoint are not repeated. It gets the last whole round, also on Ctrl-C.
     """
     now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
     if file is not None and (kept := file.read()):
@@ -262,7 +249,7 @@ def make_epochs(
         reached = (found.state, found.history, found.log_evidence)
         now = Training(now.learner, now.setting, *reached)
     try:
-        for state, made in rounds(now.setting, now.state, rows.mapped(now.learner)):
+        for state, made in training.rounds(now.setting, now.state, rows.mapped(now.learner)):
             now = replace(now, state=state)
             if made is not None:
                 gained = made.sum_log_Z if made.n_iter == 1 else 0.0
@@ -275,11 +262,11 @@ def make_epochs(
     finally:
         if file is not None:
             file.flush()
-    check_learned(list(now.history))
+    training.check_learned(list(now.history))
     return now
 
 
-# ---- What is known of all shards
+# ---- Summary of all shards
 
 
 def n_rows(summaries: Sequence[Summary]) -> int:
@@ -297,32 +284,30 @@ def mean_weight(summaries: Sequence[Summary]) -> float:
 
 def digest_of(rows: Any) -> str:
     """Return a digest of all rows, and of how they are assigned to shards or piles."""
-    return digest([np.frombuffer(each.encode(), np.uint8) for each in rows.map(shard_digest)])
-
-
-def shard_digest(loaded: Loaded, k: int) -> str:
-    """Return a digest of the rows of a shard."""
-    return digest([loaded.X, loaded.y, loaded.weights, loaded.y_std])
+    each = rows.map(lambda rows, k: digest([rows.X, rows.y, rows.weights, rows.y_std]))
+    return digest([np.frombuffer(own.encode(), np.uint8) for own in each])
 
 
 def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardizer:
     """Return the standardizer of all rows; refuse what no network could be trained on."""
-    x, y = merged([s.x for s in summaries]), merged([s.y for s in summaries])
-    if len(empty := np.flatnonzero(x.n == 0)):
-        raise ValueError(
-            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
-            "about them. Leave them out."
-        )
+    x = standardize.merged([s.x for s in summaries])
+    y = standardize.merged([s.y for s in summaries])
+    refuse_empty_columns(x.n == 0)
     likelihood = plan.likelihood
     if plan.standardize:
-        found = standardizer_of(x, y if likelihood.standardises_target else None)
+        found = standardize.standardizer_of(x, y if likelihood.standardises_target else None)
     else:
         n_targets = likelihood.n_outputs if likelihood.standardises_target else 1
-        found = identity_standardizer(len(x.n), n_targets)
+        found = standardize.identity_standardizer(len(x.n), n_targets)
     if likelihood.standardises_target:
-        check_target_scale(found.y_scale)
-        found.check_y(np.array([y.low, y.high]), plan.dtype)
+        check_targets(found, y, plan)
     return found
+
+
+def check_targets(standardizer: Standardizer, y: Moments, plan: Plan) -> None:
+    """Refuse targets, measured over all rows, that no network could be trained on."""
+    standardize.check_target_scale(standardizer.y_scale)
+    standardizer.check_y(np.array([y.low, y.high]), plan.dtype)
 
 
 # ---- Rows on this machine. `ClusterRows` has the attributes and methods of `DiskRows`.
@@ -335,26 +320,24 @@ class MemoryRows:
     schema: Schema
     loaded: Loaded
     known: Sequence[Known]
-    held_out: Any = None
 
 
 @dataclass(frozen=True, eq=False)
 class DiskRows:
-    """All rows on disk: one shard, of which an epoch takes a part after the other."""
+    """All rows on disk: one shard, used in several parts per epoch."""
 
     schema: Schema
     scratch: Scratch  # the fields of `Loaded`, with y as the likelihood encodes it
     known: Sequence[Known]
-    held_out: Any = None
 
     @cached_property
     def summaries(self) -> list[Summary]:
-        """What is known of each pile that has rows."""
+        """Summary of each pile that has rows."""
         return self.map(summarize, self.schema.likelihood)
 
     @property
     def settings(self) -> dict[str, str]:
-        """What besides the estimator decides the result."""
+        """What determines the result besides the estimator."""
         return {"training in parts (out of core)": str(self.scratch.shape.n_parts)}
 
     def map(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -366,14 +349,14 @@ class DiskRows:
         return self.scratch.shape.n_parts
 
     def sizes(self, learner: Learner) -> tuple[int, ...]:
-        """Return the number of rows that a network learns."""
+        """Return the number of training rows of a network."""
         return (sum(learner.n_learned(summary.n) for summary in self.summaries),)
 
-    def mapped(self, learner: Learner) -> MapShards:
+    def mapped(self, learner: Learner) -> training.MapShards:
         """Return the map over the one shard."""
-        return in_threads([partial(self._part, learner)], 1)
+        return training.in_threads([partial(self._part, learner)], 1)
 
-    def _part(self, learner: Learner, part: Part) -> Rows:
+    def _part(self, learner: Learner, part: training.Part) -> training.Rows:
         chosen = None if learner.folds is None else learner.learned
         loaded = _loaded(self.scratch.part(part.seed, part.n_iter, part.n_round, chosen))
         view = learner.view
@@ -387,18 +370,14 @@ class DiskRows:
 
 
 def sample_sizes(sizes: Sequence[int], n: int) -> list[int]:
-    """Return how many of n rows each shard gives: its share of all rows.
-
-    >>> sample_sizes([10, 30, 60], 10), sample_sizes([2, 3], 10)
-    ([1, 3, 6], [2, 3])
-    """
+    """Return how many of n rows each shard gives: its share of all rows."""
     ends = np.cumsum([0, *sizes])
     drawn: list[int] = np.diff(np.rint(ends * min(1.0, n / ends[-1])).astype(int)).tolist()
     return drawn
 
 
 class Kept(NamedTuple):
-    """Which rows are held out of a fit, to judge it on."""
+    """Which rows are a test set."""
 
     share: float = 0.0  # of all rows
     most: int = 0  # rows
@@ -408,21 +387,16 @@ NONE_KEPT = Kept()
 
 
 class Known(NamedTuple):
-    """What is known of a piece after the first pass."""
+    """A piece after the first pass."""
 
     label: str
     n: int  # rows that count
     first: int  # the number of the first one among all rows
-    out: Array  # the places of those that are held out
-
-    def with_out(self, numbers: Array) -> Known:
-        """Return the piece with other rows to take out of it: the ones of it with these numbers."""
-        places = numbers - self.first
-        return self._replace(out=places[(places >= 0) & (places < self.n)])
+    out: Array  # the places of the test rows
 
 
 def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
-    """Return what the first pass has found, with the rows to hold out, drawn from all pieces."""
+    """Return the pieces after the first pass, with a test set drawn from all of them."""
     sizes = [survey.n for survey in surveys]
     n = sum(sizes)
     n_out = min(max(1, round(test.share * n)), test.most) if test.share > 0.0 else 0
@@ -433,31 +407,33 @@ def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
         )
     firsts, each = np.cumsum([0, *sizes]).tolist(), sample_sizes(sizes, n_out)
     return [
-        Known(survey.label, survey.n, firsts[i], shard_order(seed, i, survey.n)[: each[i]])
+        Known(survey.label, survey.n, firsts[i], training.shard_order(seed, i, survey.n)[: each[i]])
         for i, survey in enumerate(surveys)
     ]
 
 
-def split_piece(rows: Any, known: Known, schema: Schema) -> tuple[Any, Any]:
-    """Return the rows of a piece that are learned, and the frame of those held out, if any."""
-    if not len(known.out):
-        return rows, None
-    frame = schema.reader.rows(rows, known.label)
-    _check_unchanged(known, len(frame))
-    out = np.isin(np.arange(len(frame)), known.out)
-    return frame[~out], frame[out]
+def numbers_out(known: Sequence[Known]) -> Array:
+    """Return the numbers, ascending, of the rows that are held out."""
+    return np.concatenate([each.first + np.sort(each.out) for each in known])
 
 
 def load_piece(rows: Any, known: Known, schema: Schema) -> Loaded:
     """Load the rows of a piece that are learned; refuse a piece that has changed."""
-    loaded = schema.load(rows, known.label)
-    numbers = np.delete(np.arange(known.first, known.first + known.n), known.out)
-    _check_unchanged(known, len(loaded.X) + len(known.out))
-    return replace(loaded, number=numbers)
+    loaded: Loaded = schema.reader.load(rows, known.label, schema.columns)
+    _check_unchanged(known, len(loaded.X))
+    loaded = replace(loaded, number=known.first + np.arange(known.n))
+    return loaded[np.delete(np.arange(known.n), known.out)] if len(known.out) else loaded
+
+
+def rows_of_piece(rows: Any, known: Known, schema: Schema, numbers: Array) -> Any:
+    """Return the rows of a piece of a table that have one of these numbers, as a frame."""
+    frame = schema.reader.rows(rows, known.label)
+    _check_unchanged(known, len(frame))
+    return frame[np.isin(known.first + np.arange(len(frame)), numbers)]
 
 
 def paired(known: Sequence[Known], pieces: Iterator[Piece]) -> Iterator[tuple[Known, Piece]]:
-    """Yield each piece with what is known of it; refuse other pieces than in the first pass."""
+    """Yield each piece with its first survey; refuse other pieces than in the first pass."""
     for before, piece in zip_longest(known, pieces):
         if before is None or piece is None or before.label != piece.label:
             labels = [each.label if each else "nothing" for each in (before, piece)]
@@ -481,31 +457,24 @@ def read_here(
 ) -> Iterator[MemoryRows | DiskRows]:
     """Read all rows of a source within a limit, in bytes of memory of this process; yield them.
 
-    The seed draws the rows that are held out and the piles of the others. With `n_sample` above 0
-    hyperparameters are chosen on so many rows, and all rows are learned in an encoding, which is
-    wider. A limit of None keeps all rows in memory.
+    The seed draws the test rows and the piles of the training rows. With `n_sample` above 0
+    hyperparameters are selected on a sample of this size, and rows are encoded in training, which
+    takes more memory. A limit of None keeps all rows in memory.
     """
     budget = np.inf if limit is None else limit - RESERVED
     surveys = [source.reader.survey(piece.rows, piece.label) for piece in source.pieces(None)]
     schema = source.reader.agree(surveys)
     n = sum(each.n for each in surveys)
-    n_wide = _n_encoded(schema.n_features) if n_sample else 0
+    # Numbers of 8 bytes that an encoded row of single precision takes, at most.
+    bins = max((b for b in _BINS if b * schema.n_features <= MOST_RAMPS), default=0)
+    n_wide = (schema.n_features * (1 + bins) + 1) // 2 if n_sample else 0
     shape = shape_of(n, schema.n_numbers, n_wide)
     most_test = int(min(test.most, budget / 8 / (_CELL * schema.n_features)))
     known = known_pieces(surveys, Kept(test.share, most_test), seed)
-    frames = list[Any]()
-
-    def loaded() -> Iterator[Loaded]:
-        for before, piece in paired(known, source.pieces(schema)):
-            rows, frame = split_piece(piece.rows, before, schema)
-            frames.append(frame)
-            part = load_piece(rows, before, schema)
-            del rows  # before the next piece is read
-            yield part
-
+    pairs = paired(known, source.pieces(schema))
+    loaded = (load_piece(piece.rows, before, schema) for before, piece in pairs)
     if COPIES * shape.n_bytes + _CELL * n * n_wide <= budget:
-        rows = joined([*loaded()])
-        yield MemoryRows(schema, rows, known, together(frames))
+        yield MemoryRows(schema, joined([*loaded]), known)
         return
     check_parts_fit(shape, int(budget))
     needed = _COPIES_OF_SAMPLE * _CELL * min(n, n_sample) * n_wide
@@ -515,17 +484,11 @@ def read_here(
             f"features: give at least {in_words(RESERVED + needed)}, or fit one network."
         )
     with scratch(shape, seed, int(budget)) as file:
-        for part in loaded():
+        for part in loaded:
             if len(part.X):
                 file.add(_records(replace(part, y=schema.likelihood.encode(part.y))))
         file.write()
-        yield DiskRows(schema, file, known, together(frames))
-
-
-def _n_encoded(n_features: int) -> int:
-    """Return the numbers of 8 bytes that an encoded row of single precision takes, at most."""
-    bins = [n for n in _BINS if n * n_features <= MOST_RAMPS]
-    return (n_features + max(bins, default=0) * n_features + 1) // 2
+        yield DiskRows(schema, file, known)
 
 
 def _records(rows: Loaded) -> Array:
@@ -541,13 +504,3 @@ def _loaded(records: Array) -> Loaded:
     found = Loaded(**{name: records[name] for name in records.dtype.names or ()})
     assert found.number is not None
     return replace(found, number=found.number.astype(np.int64))
-
-
-def together(frames: Sequence[Any]) -> Any:
-    """Return the rows that were held out, as they are in the table; None if there are none."""
-    frames = [frame for frame in frames if frame is not None]
-    if not frames:
-        return None
-    import pandas as pd  # arrays do without it
-
-    return pd.concat(frames, ignore_index=True)

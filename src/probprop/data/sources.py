@@ -1,6 +1,6 @@
-"""Where rows come from: arrays, tables, files, iterables of blocks and Dask collections.
+"""Sources of samples: arrays, tables, files, iterables of blocks and Dask collections.
 
-A source yields its pieces as often as it is asked to. Every piece is surveyed first; the surveys of
+A source can yield its pieces repeatedly. Every piece is surveyed first; the surveys of
 all pieces give one schema; with the schema a piece is loaded, that is checked and encoded as
 arrays. Surveying and loading are pure functions of one piece: they run in this process or on the
 workers of a cluster. Tables are in `probprop.data.tables`, which needs pandas.
@@ -74,12 +74,12 @@ def joined(parts: Sequence[Loaded]) -> Loaded:
     return Loaded(**whole)
 
 
-# ---- What every source offers
+# ---- The interface of sources
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """What all pieces hold, in one answer; picklable."""
+    """The common schema of all pieces; picklable."""
 
     reader: Any
     likelihood: Likelihood
@@ -89,16 +89,11 @@ class Schema:
     columns: Columns | None = None  # of a table
     n_without_target: int = 0  # rows of a table that are left out
 
-    def load(self, piece: Any, label: str) -> Loaded:
-        """Check and encode the rows of a piece that count."""
-        loaded: Loaded = self.reader.load(piece, label, self.columns)
-        return loaded
-
 
 class Piece(NamedTuple):
-    """Some rows: a tuple of arrays, a frame, or what can be read as one."""
+    """Some rows: a tuple of arrays, a frame, or a part of a file."""
 
-    label: str  # what messages call it
+    label: str  # its name in messages
     rows: Any
 
 
@@ -114,11 +109,7 @@ class Source:
 
 
 def cuts(n: int, n_parts: int) -> list[tuple[int, int]]:
-    """Return where each of several parts of n rows begins and ends.
-
-    >>> cuts(5, 2)
-    [(0, 2), (2, 5)]
-    """
+    """Return where each of several parts of n rows begins and ends."""
     ends = np.linspace(0, n, max(1, min(n, n_parts)) + 1).astype(int)
     return [*pairwise(ends.tolist())]
 
@@ -127,7 +118,7 @@ def cuts(n: int, n_parts: int) -> list[tuple[int, int]]:
 
 
 class ArraySurvey(NamedTuple):
-    """What one block of arrays holds."""
+    """Survey of one block of arrays."""
 
     label: str
     n: int
@@ -142,14 +133,14 @@ class ArraySurvey(NamedTuple):
 class ArrayReader:
     """Reads tuples of arrays, or of frames of numbers."""
 
-    network: Any  # not fitted; says what targets are, and whether values may be missing
+    network: Any  # not fitted; determines the type of targets, and whether values may be missing
 
     def load(self, piece: Any, label: str, columns: None = None) -> Loaded:
         """Check the rows of a block; rows of weight 0 are left out."""
         return self._checked(piece, label)[0]
 
     def survey(self, piece: Any, label: str) -> ArraySurvey:
-        """Look at one block."""
+        """Survey one block."""
         loaded, names = self._checked(piece, label)
         labels = None
         if is_classifier(self.network):
@@ -176,7 +167,7 @@ class ArrayReader:
         return loaded, None if names is None else tuple(names)
 
     def agree(self, surveys: Sequence[ArraySurvey]) -> Schema:
-        """Return what all blocks hold."""
+        """Return the schema of all blocks."""
         if not surveys:
             raise ValueError(f"there are no blocks: {_SHAPE}.")
         first = surveys[0]
@@ -232,7 +223,7 @@ def check_takes_errors(network: Any, what: str) -> None:
 
 @contextmanager
 def _labelled(label: str) -> Iterator[None]:
-    """Put the name of a block before what is wrong with it."""
+    """Put the name of a block before an error about it."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -243,7 +234,7 @@ def array_source(reader: ArrayReader, given: tuple[Any, ...]) -> Source:
     """Return arrays in memory as a source: one block, or one for each thread of a cluster."""
 
     def tasks(n: int) -> list[Piece]:
-        reader.survey(given, "block 0")  # lengths that differ are told of the whole
+        reader.survey(given, "block 0")  # different lengths are reported for the whole source
         blocks = [
             tuple(None if a is None else _rows(a, *ends) for a in given)
             for ends in cuts(len(given[0]), n)
@@ -261,26 +252,17 @@ def block_source(reader: ArrayReader, blocks: Any) -> Source:
     """Return blocks of arrays, which can be started again, as a source."""
     start = restarting(blocks)
 
-    def pieces(schema: Schema | None) -> Iterator[Piece]:
-        for i, block in enumerate(start()):
-            yield Piece(f"block {i}", block)
-
     def tasks(n: int) -> list[Piece]:
         raise TypeError(
             "an iterable of blocks is for one machine: leave the client out, or write the "
             "blocks to Parquet files that all workers can read."
         )
 
-    return Source(reader, pieces, tasks)
+    return Source(reader, lambda _: (Piece(f"block {i}", b) for i, b in enumerate(start())), tasks)
 
 
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
-    """Return what starts the blocks again; refuse what can be iterated over only once.
-
-    >>> start = restarting([1, 2])
-    >>> list(start()), list(start())
-    ([1, 2], [1, 2])
-    """
+    """Return what starts the blocks again; refuse what can be iterated over only once."""
     if callable(blocks):
         return lambda: iter(blocks())
     if not hasattr(blocks, "__iter__"):
@@ -298,11 +280,11 @@ def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
     return lambda: iter(blocks)
 
 
-# ---- From what a user passes to a source
+# ---- Sources from user input
 
 
 class Columnwise(NamedTuple):
-    """Which columns of a table are what, as a user names them."""
+    """The roles of the columns of a table, as named by the user."""
 
     targets: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None  # None: all other columns

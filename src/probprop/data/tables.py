@@ -11,16 +11,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
-from probprop.data.sources import (
-    Columnwise,
-    Loaded,
-    Piece,
-    Schema,
-    Source,
-    check_takes_errors,
-    cuts,
-    values_likelihood,
-)
+from probprop.data import sources
+from probprop.data.sources import Columnwise, Loaded, Piece, Schema, Source
 from probprop.inference.likelihoods import of_labels
 from probprop.table import encoding
 from probprop.table.cells import without_marks
@@ -38,7 +30,7 @@ from probprop.table.target import Counting, check_one_target
 
 
 class TableSurvey(NamedTuple):
-    """What one piece of a table holds."""
+    """Survey of one piece of a table."""
 
     label: str
     n: int  # rows with a target, of a weight above 0
@@ -50,7 +42,7 @@ class TableSurvey(NamedTuple):
 class TableReader:
     """Reads frames, and pieces of files."""
 
-    network: Any  # not fitted; says whether the target is a class
+    network: Any  # not fitted; determines whether the target is a class
     wanted: Wanted
     counting: Counting
     na: tuple[str, ...] | None
@@ -74,7 +66,7 @@ class TableReader:
         return Loaded(X, y, options.get("sample_weight"), options.get("y_std"))
 
     def survey(self, piece: Any, label: str) -> TableSurvey:
-        """Look at one piece."""
+        """Survey one piece."""
         frame = _frame_of(piece, label, self.na)
         if len(frame) == 0:
             raise no_rows(label)
@@ -88,14 +80,14 @@ class TableReader:
         return TableSurvey(label, len(known), n_without, found)
 
     def agree(self, surveys: Sequence[TableSurvey]) -> Schema:
-        """Return what the columns of all pieces are."""
+        """Return the schema of all pieces."""
         found = [each.found for each in surveys if each.found is not None]
         if not found:
             above = "" if self.counting.weight is None else " and a weight above 0"
             raise TableError(f"{surveys[0].label} has no row with a value of the target{above}.")
         columns = agreed(found, self.wanted)
         likelihood = (
-            values_likelihood(self.network, len(self.wanted.targets))
+            sources.values_likelihood(self.network, len(self.wanted.targets))
             if columns.classes is None
             else of_labels(columns.classes, columns.classes)
         )
@@ -107,28 +99,28 @@ class TableReader:
         return Schema(self, likelihood, len(names), n_numbers, feature_names, columns, n_without)
 
     def kinds(self, columns: Columns) -> dict[str, Any]:
-        """Return what the columns that are read hold."""
+        """Return the types of the columns that are read."""
         kinds = {**columns.encoder.kinds}
         kinds |= dict.fromkeys(self.wanted.targets, columns.target_kind)
         return kinds | dict.fromkeys(self.counting.names, "number")
 
 
 def table_reader(network: Any, asked: Columnwise) -> TableReader:
-    """Return what reads the columns that a user names."""
+    """Return the reader of the columns that a user names."""
     if not asked.targets:
         raise TypeError("target is missing: name the column, or the columns, to predict.")
     classes, counting = bool(is_classifier(network)), Counting(asked.weight, asked.error)
     if classes:
         check_one_target(asked.targets)
     if counting.error:
-        check_takes_errors(network, f"the column {counting.error[0]!r} of errors")
+        sources.check_takes_errors(network, f"the column {counting.error[0]!r} of errors")
     drop = (*asked.drop, *counting.names)
     wanted = Wanted(asked.targets, asked.features, drop, classes, takes_gaps(network))
     return TableReader(network, wanted, counting, asked.na)
 
 
 def _frame_of(piece: Any, label: str, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return the rows of a piece, which know where they come from."""
+    """Return the rows of a piece, with its name for messages."""
     frame = piece.read(na) if isinstance(piece, FilePiece) else piece.copy(deep=False)
     frame.attrs["source"] = label
     return frame
@@ -141,7 +133,7 @@ def _with_targets(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
 
 
 def no_rows(label: str) -> TableError:
-    """Say that a piece is empty."""
+    """Raise an error: a piece is empty."""
     return TableError(
         f"{label} has no rows: leave it out, or spread the rows anew, as "
         "`frame.repartition(...)` does."
@@ -154,7 +146,7 @@ def frame_source(reader: TableReader, frame: pd.DataFrame) -> Source:
     def tasks(n: int) -> list[Piece]:
         return [
             Piece(f"Rows {start + 1:,} to {stop:,}", frame.iloc[start:stop])
-            for start, stop in cuts(len(frame), n)
+            for start, stop in sources.cuts(len(frame), n)
         ]
 
     return Source(reader, lambda schema: iter([Piece("The table", frame)]), tasks, in_memory=True)
@@ -185,7 +177,7 @@ def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
     na = reader.na
 
     def pieces(schema: Schema | None) -> Iterator[Piece]:
-        """Yield chunks of rows; without a schema all columns, as what they look like."""
+        """Yield chunks of rows; without a schema all columns, with inferred types."""
         columns = None if schema is None else schema.columns
         kinds = None if columns is None else reader.kinds(columns)
         names = None if kinds is None else list(kinds)
@@ -218,6 +210,6 @@ def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
 
 
 def first_rows(path: str, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return the first chunk of a file, with what its columns look like."""
+    """Return the first chunk of a file, with inferred types."""
     _, chunk_rows = plan_chunks(path)
     return next(iter_typed(path, chunk_rows, na))

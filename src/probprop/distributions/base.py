@@ -1,4 +1,4 @@
-"""What every predictive distribution offers, and the checks they share."""
+"""The interface of predictive distributions, and their common checks."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def as_rows(rows: Rows) -> slice | Array:
 
 
 def short_repr(of: object, *parts: str) -> str:
-    """Return a representation that says what an object is, without its arrays."""
+    """Return a representation of an object without its arrays."""
     return f"{type(of).__name__}({', '.join(parts)})"
 
 

@@ -1,4 +1,4 @@
-"""The predictive distribution of class labels, and what more data could remove of its entropy."""
+"""The predictive distribution of class labels, and the two parts of its entropy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUMP_VARIANCE = 0.5 * math.pi * math.log(2.0)
 _STEPS = np.linspace(-10.0, 10.0, 81)  # in standard deviations of the integrand
 
 _N_DRAWS = 128  # of the outputs, the same for all samples; a power of two, as Sobol points need
-_WINNER = np.arange(-5.0, 9.0, 0.4)  # the largest noisy output less the largest output
+_WINNER = np.arange(-5.0, 9.0, 0.4)  # the largest noisy output minus the largest output
 _BLOCK_ENTRIES = 1 << 22  # of a temporary array
 
 
@@ -32,11 +32,11 @@ _BLOCK_ENTRIES = 1 << 22  # of a temporary array
 class ClassMixture:
     """The predictive distribution of the class labels of n samples: a mixture of S networks.
 
-    The outputs of a network are independent Gaussians under q. A label is what they say once each
-    has unit noise: for two classes the sign of the one output, for more the index of the largest,
-    for several labels the sign of each. `entropy` has two parts: `entropy_noise`, which stays
-    random if all weights are known, and `entropy_model`, which more data could remove, what the
-    networks disagree about included. ``p[10:20]`` is the distribution of some samples.
+    The outputs of a network are independent Gaussians under q. A label is determined by the outputs
+    with unit noise: for two classes the sign of the one output, for more the index of the largest,
+    for several labels the sign of each. `entropy` has two parts: `entropy_noise` (aleatoric)
+    remains if all weights are known; `entropy_model` (epistemic), including disagreement of
+    networks, decreases with more data. ``p[10:20]`` is the distribution of some samples.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ClassMixture:
     multilabel : bool, default=False
         Whether the columns are labels, any number of which may be present, and not classes.
     weights : array-like of shape (S,), default=None
-        Weights of the networks, 0 or more; None stands for equal weights. The attribute sums to 1.
+        Weights of the networks, 0 or more; None means equal weights. The attribute sums to 1.
 
     Examples
     --------
@@ -178,7 +178,7 @@ class ClassMixture:
         """Return the most probable class of each sample, (n,), or which labels are present.
 
         `classes` has the classes in the order of the columns; None counts them from 0. Of several
-        labels, (n, n_labels), those more probable than not are 1, the others 0.
+        labels, (n, n_labels), those more probable than not are 1, the rest 0.
         """
         if self.multilabel:
             return (self.log_proba > math.log(0.5)).astype(int)

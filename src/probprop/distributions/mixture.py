@@ -25,18 +25,7 @@ from sklearn.utils import check_random_state
 
 from probprop import _kernel
 from probprop._types import FloatArray
-from probprop.distributions.base import (
-    Rows,
-    TargetDistribution,
-    as_rows,
-    average,
-    check_range,
-    member_weights,
-    moments_in_words,
-    root_mean_square,
-    short_repr,
-    span,
-)
+from probprop.distributions import base
 
 _LARGEST_DOF = 2e12  # the number of nodes grows with its root where two modes merge
 _Arguments = tuple[str, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
@@ -44,7 +33,7 @@ _LARGEST_TAIL = 1000.0  # above, the median of the noise variance is e^-500 of i
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Mixture(TargetDistribution):
+class Mixture(base.TargetDistribution):
     """The predictive distribution of the targets of n samples: a mixture of S members.
 
     Parameters
@@ -56,10 +45,10 @@ class Mixture(TargetDistribution):
         Standard deviation of the network output in each member, in target units; 0 or more.
     aleatoric_stds : float, or array-like with as many axes as means
         Standard deviation of the noise in each member, in target units; above 0. An array has the
-        shape of means, or 1 in place of any of its axes: (S, 1) is noise that does not depend on
+        shape of means, or 1 instead of any of its axes: (S, 1) is noise that does not depend on
         the sample. The attribute has the shape of means.
     weights : array-like of shape (S,), default=None
-        Weights of the members, 0 or more; None stands for equal weights. The attribute sums to 1.
+        Weights of the members, 0 or more; None means equal weights. The attribute sums to 1.
     tail : float or array-like as aleatoric_stds, default=None
         Variance of the logarithm of the noise variance, 0 or more and below 1000: heavy tails, of
         which most of the noise may come from a few large errors. None is Gaussian noise.
@@ -116,12 +105,12 @@ class Mixture(TargetDistribution):
             )
         if tail is not None and dof is not None:
             raise ValueError("Give 'tail' or 'dof', not both: the noise has one distribution.")
-        check_range("epistemic_stds", "Mixture", epistemic_stds, 0.0, np.inf, closed=True)
+        base.check_range("epistemic_stds", "Mixture", epistemic_stds, 0.0, np.inf, closed=True)
         vars(self).update(
             means=means,
             epistemic_stds=epistemic_stds,
             aleatoric_stds=_of_members("aleatoric_stds", aleatoric_stds, means, 0.0, np.inf, False),
-            weights=member_weights(weights, len(means)),
+            weights=base.member_weights(weights, len(means)),
             tail=_of_members("tail", tail, means, 0.0, _LARGEST_TAIL, True),
             dof=_of_members("dof", dof, means, 2.0, np.inf, False),
         )
@@ -167,8 +156,8 @@ class Mixture(TargetDistribution):
     def of(cls, members: Sequence[Mixture], weights: ArrayLike | None = None) -> Self:
         """Return the mixture of mixtures of the same samples.
 
-        If the noise of one has a tail, Gaussian noise of others has a tail of 0; Student-t noise
-        must be the noise of all. None as `weights` stands for equal weights of the mixtures.
+        If one mixture has a tail, Gaussian noise of others has a tail of 0; Student-t noise
+        must be the noise of all. If `weights` is None, the mixtures have equal weights.
         """
         shapes = [p.means.shape[1:] for p in members]
         if len(set(shapes)) != 1 or len({p.dof is None for p in members}) != 1:
@@ -178,7 +167,9 @@ class Mixture(TargetDistribution):
             )
         tails = [np.broadcast_to(0.0, p.means.shape) if p.tail is None else p.tail for p in members]
         dofs = [p.dof for p in members if p.dof is not None]
-        share = np.repeat(member_weights(weights, len(members)), [p.n_components for p in members])
+        share = np.repeat(
+            base.member_weights(weights, len(members)), [p.n_components for p in members]
+        )
         return cls(
             np.concatenate([p.means for p in members]),
             np.concatenate([p.epistemic_stds for p in members]),
@@ -197,7 +188,7 @@ class Mixture(TargetDistribution):
 
     @property
     def mean(self) -> FloatArray:
-        return average(self.means, self.weights)
+        return base.average(self.means, self.weights)
 
     @property
     def epistemic_std(self) -> FloatArray:
@@ -217,21 +208,23 @@ class Mixture(TargetDistribution):
             alone: FloatArray = (np.hypot(*stds) if len(stds) > 1 else stds[0])[0]
             return alone
         parts = [*stds, self.means - self.mean] if spread else stds
-        return root_mean_square(parts, self.weights)
+        return base.root_mean_square(parts, self.weights)
 
     # ---- Rows and targets
 
     def __repr__(self) -> str:
-        words = [*moments_in_words(self.mean, self.std), f"n_components={len(self.means)}"]
+        words = [*base.moments_in_words(self.mean, self.std), f"n_components={len(self.means)}"]
         if self.means.size:
-            words += [span(k, v) for k in ("tail", "dof") if (v := getattr(self, k)) is not None]
-        return short_repr(self, *words)
+            words += [
+                base.span(k, v) for k in ("tail", "dof") if (v := getattr(self, k)) is not None
+            ]
+        return base.short_repr(self, *words)
 
     def __len__(self) -> int:
         return len(self.means[0])
 
-    def __getitem__(self, rows: Rows) -> Self:
-        return self._at(as_rows(rows))
+    def __getitem__(self, rows: base.Rows) -> Self:
+        return self._at(base.as_rows(rows))
 
     def targets(self) -> list[Self]:
         if self.means.ndim == 2:
@@ -275,11 +268,11 @@ class Mixture(TargetDistribution):
 
     def ppf(self, q: ArrayLike) -> FloatArray:
         q = np.asarray(q, np.float64)
-        check_range("q", "Mixture.ppf", q, 0.0, 1.0)
+        base.check_range("q", "Mixture.ppf", q, 0.0, 1.0)
         return self._quantiles(np.minimum(q, 1.0 - q), ndtri(q))
 
     def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
-        check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
+        base.check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
         tail = 0.5 * (1.0 - np.asarray(coverage, np.float64))
         z = ndtri(tail)
         lower, upper = self._quantiles(np.stack([tail, tail]), np.stack([z, -z]))
@@ -335,7 +328,7 @@ class Mixture(TargetDistribution):
         return noise, self.weights, mean, epistemic_std, aleatoric_std, shape
 
     def _of_targets(self, query: str, y: ArrayLike, power: float | None = None) -> FloatArray:
-        """Ask the kernel for something of each of the targets, which broadcast."""
+        """Evaluate a function of the kernel at targets, which broadcast."""
         y = np.asarray(y, np.float64)
         shape = np.broadcast_shapes(y.shape, self.means.shape[1:])
         samples = shape[len(shape) - self.means.ndim + 1 :]
@@ -359,7 +352,7 @@ class Mixture(TargetDistribution):
 
 
 def _floats(values: ArrayLike) -> FloatArray:
-    """Return an array of floats, the same object where it is one; single precision stays."""
+    """Return an array of floats, without a copy if possible; single precision stays."""
     array = np.asarray(values)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
@@ -376,7 +369,7 @@ def _of_members(
     """Return a checked quantity of the members in the shape of their means; None stays None."""
     if value is None:
         return None
-    check_range(name, "Mixture", value, low, high, closed=closed)
+    base.check_range(name, "Mixture", value, low, high, closed=closed)
     array = np.asarray(value, np.float64)
     if array.shape == means.shape:
         return array

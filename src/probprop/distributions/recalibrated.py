@@ -56,7 +56,7 @@ _MIN_OUTSIDE = 1e-3  # mean probability outside of a support that is enforced
 
 
 class LeftOut(NamedTuple):
-    """The part of a recalibration that samples have in their own distribution, (n,) each."""
+    """The contribution of samples to their own recalibrated distributions, (n,) each."""
 
     bin: Array
     weight: FloatArray  # w_i(x_i)
@@ -69,7 +69,7 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recalibration:
-    """What was learned from out-of-fold samples about the shape of predictive distributions.
+    """The shape of predictive distributions, learned from out-of-fold samples.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Recalibration:
 
     @property
     def in_words(self) -> str:
-        """What it does, for notes."""
+        """Its effect, in words."""
         ends = f"{'(' if math.isinf(self.low) else '['}{self.low:.6g}, {self.high:.6g}"
         support = f"support {ends}{')' if math.isinf(self.high) else ']'}"
         parts = [f"learned shape (gain {self.gain:.3g} ± {self.gain_error:.2g})"]
@@ -145,7 +145,7 @@ class Recalibration:
         return masses
 
     def containing(self, y: FloatArray) -> Recalibration:
-        """Return it with a support that all targets y lie in: an end that is passed is given up."""
+        """Return it with a support that contains all targets y: exceeded ends are dropped."""
         low = self.low if (y >= self.low).all() else -math.inf
         return replace(self, low=low, high=self.high if (y <= self.high).all() else math.inf)
 
@@ -158,11 +158,11 @@ class Recalibration:
 class Recalibrated(TargetDistribution):
     """A predictive distribution with the mean, standard deviation and shape of a recalibration.
 
-    Of the base distribution only the mean and the standard deviation count, on the scale of its
-    transformation if it has one. `epistemic_std` and `aleatoric_std` have the ratio that they have
-    there. `logpdf` is the density without regard to the mass at the ends of the support, and -inf
-    outside. In moments and in the CRPS, targets beyond normal scores of 5 count as the target at 5:
-    a probability of 3e-7 on each side, unless samples had such scores.
+    Only the mean and the standard deviation of the base distribution are used, on the scale of its
+    transformation if it has one. `epistemic_std` and `aleatoric_std` keep their ratio. `logpdf` is
+    the density without regard to the mass at the ends of the support, and -inf outside. In moments
+    and in the CRPS, targets beyond normal scores of 5 count as the target at 5: a probability of
+    3e-7 on each side, unless samples had such scores.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class Recalibrated(TargetDistribution):
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         at, shape, g = self._at(y), self.recalibration, self._transformation
-        with np.errstate(divide="ignore"):  # beside a bin, and of targets of density 0
+        with np.errstate(divide="ignore"):  # of edges, and of targets of density 0
             log_p = np.log(at.mass) - np.log(at.upper - at.lower)
             end = shape.edges[np.where(at.bin == 0, 0, -1)]
             tail = np.log(at.mass * shape.dof / np.abs(end))
@@ -392,11 +392,11 @@ def recalibrated(
     support: tuple[float, float] = (-math.inf, math.inf),
     enforce: bool = False,
 ) -> Recalibrated | None:
-    """Learn a recalibration from out-of-fold predictions; None where it gains nothing.
+    """Learn a recalibration from out-of-fold predictions; None if there is no gain.
 
     The result has every sample left out of its own distribution. Where the learned shape gains less
     than 0.01 nats or two standard errors, the support alone is enforced if it leaves out 0.1 % of
-    the predictive distribution and costs less than 0.01 nats. Fewer than 100 samples say neither;
+    the predictive distribution and costs less than 0.01 nats. Below 100 samples neither is used;
     with `enforce` the support is kept in any case.
     """
     if _transformation(predictive) is not None and support[0] <= 0.0:

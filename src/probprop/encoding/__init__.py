@@ -1,1 +1,1 @@
-"""Numbers as piecewise-linear ramps: the functions over arrays, and scikit-learn's transformer."""
+"""Piecewise-linear encoding: functions over arrays, and a scikit-learn transformer."""

@@ -1,4 +1,4 @@
-"""Bounds on the values of each feature, so that a single far value cannot destroy a prediction.
+"""Bounds on the values of each feature, so that a single far value cannot ruin a prediction.
 
 A value inside the training range [low, high] of its feature is passed as it is. Beyond it the value
 grows ever more slowly, by at most `growth`: with d its distance from the nearer end e,
@@ -24,7 +24,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import MAX_SAMPLE, feature_ends, present, sample_rows
 
-_TAIL = 0.01  # share of the values at either end among which outliers are looked for
+_TAIL = 0.01  # share of the values at either end that may be outliers
 _NEAR = 10.0  # robust standard deviations from the median within which no value is an outlier
 _GAPS = (3.0, 10.0)  # an outlier is g times as far from the median as the value before it, with g
 _LIGHT = 1.5  # the distance of this value in units of 1.5 robust standard deviations, within _GAPS

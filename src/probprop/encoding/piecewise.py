@@ -1,4 +1,4 @@
-"""Each column beside ramps between its quantiles, all of them 0 at the median of the column.
+"""Piecewise-linear encoding: each column, and ramps between its quantiles, all 0 at the median.
 
 Column j of X has knots k_0 < k_1 < ... at quantiles of its training values, of which k_a is the
 nearest to the median. Its ramps are
@@ -103,7 +103,7 @@ def fit_piecewise(X: Array, n_bins: int, *, centered: bool = False) -> Piecewise
         at = np.argmin(np.abs(knots - middle))
         if not centered:
             center[j] = knots[at]
-        if len(knots) > 2:  # a ramp over the whole range would be the column again
+        if len(knots) > 2:  # a ramp over the whole range would equal the column
             mean, std = ramp_moments(x, knots)
             zero = mean if centered else np.where(np.arange(len(mean)) < at, 1.0, 0.0)
             parts = knots[:-1], knots[1:], zero, np.hypot(std, mean - zero)
@@ -115,7 +115,7 @@ def fit_piecewise(X: Array, n_bins: int, *, centered: bool = False) -> Piecewise
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
     """Return at most n_bins + 1 of the values: all distinct ones, or the nearest to quantiles.
 
-    Knots are values that occur, so no two ramps are the same on the training samples.
+    Knots are values that occur, so no two ramps are equal on the training samples.
     """
     knots = np.unique(values)
     if len(knots) > n_bins + 1:
@@ -229,7 +229,7 @@ class PiecewiseLinearEncoder(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Encode each column as itself and as ramps between its quantiles, all 0 at its median.
+    """Piecewise-linear encoding: each column, and ramps between its quantiles, 0 at its median.
 
     Bin b of a column, with the ends k_b and k_{b+1}, becomes the ramp
     r_b(x) = clip((x - k_b) / (k_{b+1} - k_b), 0, 1). A linear function of the ramps is a

@@ -26,18 +26,13 @@ def first_network(model: Any) -> Any:
 
 
 def is_cross_validated(model: Any) -> bool:
-    """Whether a fitted model chose its networks, and was calibrated, on rows held out."""
+    """Whether a fitted model was selected and calibrated by cross-validation."""
     return hasattr(model, "calibration_")
 
 
 def transformation_of(model: Any) -> BoxCox | None:
-    """Return how targets were transformed for the networks of a fitted model; None: not at all."""
+    """Return the transformation of the targets of a fitted model, or None."""
     return getattr(getattr(model, "calibration_", None), "transformation", None)
-
-
-def offers_student_t(model: Any) -> bool:
-    """Whether the predictive can be a Student-t: a single network that predicts numbers."""
-    return not is_classifier(model) and not members(model)
 
 
 def column_moments(model: Any) -> tuple[FloatArray, FloatArray]:

@@ -30,7 +30,7 @@ class Bar:
     def draw(self, share: float, before: str, after: str = "") -> None:
         """Show this share, with a text on either side of the bar."""
         now, end = time.monotonic(), "\n" if share >= 1.0 else ""
-        if share == 0.0:  # what is done before any work is counted says nothing about the rest
+        if share == 0.0:  # the work before the first count has no rate
             self._start = now
         else:
             after += f", {(now - self._start) * (1.0 - share) / share:.1f} s left"
@@ -84,10 +84,10 @@ class Share(float):
 def progress(
     verbose: int, callback: Callable[[Share], object] | None
 ) -> Iterator[Callable[[Share], None]]:
-    """Give what tells a bar, if `verbose`, and a callback of the share done; at the end all is.
+    """Yield a function that updates a bar, if `verbose`, and a callback of the share done.
 
-    The share never goes back: of a smaller one the stage is told. After an error the bar stays
-    where it was.
+    The share never decreases: with a smaller one only the stage is shown. After an error the bar
+    stays.
     """
     bar, last = Bar(), Share(0.0, "")
 

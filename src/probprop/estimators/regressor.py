@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -16,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import FloatArray
 from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
-from probprop.estimators.base import Callback, DistributionMixin, PBPEstimator, plan_of
-from probprop.estimators.validation import Given, TrainingData, check_int, read_inputs, read_values
+from probprop.estimators.base import PBPEstimator, PredictMixin, plan_of
+from probprop.estimators.validation import Given, check_int, read_inputs
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import (
     SampledOutputLayer,
@@ -28,14 +27,14 @@ from probprop.inference.training import warn_of_counts
 from probprop.reference.prior import relevance
 
 
-class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
+class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
     The weights of a ReLU network have a factorized Gaussian posterior; the precisions of the
-    noise and of the weights' prior have Gamma posteriors. All are learned by passes over the
-    data, one sample at a time, without a learning rate.
+    noise and of the weights' prior have Gamma posteriors. All are learned by one update (ADF step)
+    per sample, without a learning rate.
 
-    The likelihood of each sample is absorbed again in every epoch, so the posterior narrows with
+    The likelihood of each sample is used again in every epoch, so the posterior narrows with
     the number of epochs. `evidence_cap` bounds the effective sample size. `PBPRegressorCV` selects
     both, and more, by cross-validation.
 
@@ -44,8 +43,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`; 40 is the protocol of [PBP15]. A single one is made
-        as `partial_fit` makes it.
+        Number of epochs of `fit`; 40 is the protocol of [PBP15]. A single epoch is equivalent to
+        `partial_fit`.
     evidence_cap : float or None, default=None
         Tempering: the effective sample size of the posterior is at most `evidence_cap` times the
         number of samples, for `partial_fit` of those seen so far. At least 1; None, [PBP15], has no
@@ -72,7 +71,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         Whether the noise is homoscedastic, [PBP15], or heteroscedastic. With "input", a second
         network learns the logarithm of its variance from the residuals of the first.
     noise_layer_sizes : int or sequence of int, default=(20,)
-        Units in each hidden layer of the network of the noise.
+        Units in each hidden layer of the noise network.
     noise_tail : {"gaussian", "heavy"}, default="gaussian"
         The noise of [PBP15], or heavy-tailed noise, robust to outliers: its variance is
         log-normal around a common level, with a learned width.
@@ -103,9 +102,9 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     standardizer_ : Standardizer
         Means and scales of the first data seen.
     n_iter_ : int
-        Passes made: epochs of `fit` plus calls of `partial_fit`.
+        Epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
-        Number of samples given to `fit` and `partial_fit`, each counted once.
+        Number of samples passed to `fit` and `partial_fit`.
     mean_sample_weight_ : float
         Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`; or 1.
     n_features_in_, n_outputs_ : int
@@ -195,51 +194,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
 
     # ---- Training
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        callback: Callback | None = None,
-        X_std: ArrayLike | None = None,
-        y_std: ArrayLike | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
-
-        Ctrl-C leaves the estimator as it was after the last whole epoch, or before the call.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Several targets share the hidden layers, and each has its own noise.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, divided by their mean. A sample of twice the weight has half the
-            noise variance; a sample of weight 0 is left out. Standardization ignores weights.
-        callback : callable, default=None
-            Called with the `Epoch` after each pass; returning True stops the fit there.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, or what broadcasts to that shape; not for
-            sparse X.
-        y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-            Known standard deviations of the errors of y, in target units. Their squares add to
-            the noise variance, which is learned without them.
-        checkpoint : str or path-like, default=None
-            A file for the state of the training, written after an epoch, at most once a second,
-            and on Ctrl-C. The same call continues from it to the same bits; other data, other
-            parameters or another version of probprop are refused. The `random_state` must be an
-            int.
-
-        Returns
-        -------
-        self
-        """
-        self._start_afresh(Given(X, y, sample_weight, X_std, y_std), callback, checkpoint)
-        warn_of_counts(self.history_, self.posterior_)
-        return self
-
     def partial_fit(
         self,
         X: ArrayLike,
@@ -251,7 +205,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     ) -> Self:
         """Update the model by one pass over these samples, in the order given.
 
-        The first call determines the means and scales by which all calls standardize, so the first
+        The first call sets the means and scales that standardize all later calls, so the first
         batch should be typical of the stream.
 
         Parameters
@@ -270,32 +224,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         return self
 
     # ---- Prediction
-
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
-    ) -> FloatArray: ...
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation, noise included.
-
-        Parameters
-        ----------
-        X, X_std : array-like of shape (n_samples, n_features)
-            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
-        return_std : bool, default=False
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
-        """
-        predictive = self.predict_distribution(X, X_std=X_std)
-        return (predictive.mean, predictive.std) if return_std else predictive.mean
 
     def predict_distribution(
         self,
@@ -408,15 +336,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
                 f"{method} is for one target, but this model has {self.n_outputs_}: fit a model "
                 "for each target."
             )
-
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        if self.output_layer == "full" and given.y_std is not None:
-            raise ValueError("y_std is not available for output_layer='full': give None.")
-        known = getattr(self, "likelihood_", None) if stream else None
-        noise_prior = self.noise_shape, self.noise_rate
-        return read_values(self, given, known, noise_prior, self.noise_tail)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

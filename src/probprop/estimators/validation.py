@@ -1,4 +1,4 @@
-"""Checks of what a user passes, in scikit-learn's words: the parameter, its range, what came."""
+"""Checks of user input, in scikit-learn's words: the parameter, its range, the value given."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.base import is_classifier
 from sklearn.utils import check_array, check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
@@ -28,7 +29,6 @@ from probprop.inference.likelihoods import (
     Gaussian,
     LabelLikelihood,
     Likelihood,
-    check_same_classes,
     count_targets,
     of_labels,
 )
@@ -120,7 +120,7 @@ def check_sample_weight(sample_weight: Any, X: Samples) -> FloatArray | None:
 
 
 def _is_plain(estimator: Any, X: Any) -> TypeGuard[Array]:
-    """Whether scikit-learn would take X as it is: its own checks take longer than one row does."""
+    """Whether scikit-learn would accept X unchanged: its checks take longer than one row does."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2
@@ -134,7 +134,7 @@ def _is_plain(estimator: Any, X: Any) -> TypeGuard[Array]:
 
 
 def _are_plain_targets(y: Any, n: int) -> TypeGuard[Array]:
-    """Whether scikit-learn would take the values y of n rows as they are."""
+    """Whether scikit-learn would accept the values y of n rows unchanged."""
     return (
         type(y) is np.ndarray
         and y.dtype in _FLOATS
@@ -152,7 +152,7 @@ def _has_finite_sum(a: Array) -> bool:
 
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
-    """Let scikit-learn check X, and y; encode tables, explain text and NaN, or check the gaps."""
+    """Let scikit-learn check X, and y; encode tables, explain text and NaN in words."""
     tags = get_tags(estimator).input_tags
     gaps = tags.allow_nan and not issparse(X)
     checks["dtype"] = [np.float64, np.float32]
@@ -181,7 +181,7 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
             'missing="marginalize", or fill them, for example with sklearn.impute.SimpleImputer.'
         ) from error
     if gaps and reset:
-        check_columns(found[0])
+        refuse_empty_columns(np.isnan(found[0]).all(axis=0))
     if issparse(X):
         return (canonical(found[0]), *found[1:]) if y else canonical(found)
     return found
@@ -207,8 +207,8 @@ def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Flo
     if reset:
         encoder = TableEncoder(categorical_features=estimator.categorical_features)
         estimator.encoder_ = encoder.fit(frame, y)
-        if encoder.dropped:
-            warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+        if encoder.notes:
+            warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
     rows: FloatArray = estimator.encoder_.encode(frame)
     return rows
 
@@ -226,12 +226,12 @@ def _columns_of_text(X: Any) -> list[Any]:
     return found
 
 
-def check_columns(X: Samples) -> None:
-    """Raise if a column has no value at all to learn from; in sparse rows it has zeros."""
-    if not is_listed(X) and len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
+def refuse_empty_columns(is_empty: Array) -> None:
+    """Raise if a column has no value at all to learn from."""
+    if is_empty.any():
         raise ValueError(
-            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
-            "about them. Leave them out."
+            f"X has no value at all in the column(s) {np.flatnonzero(is_empty).tolist()}: nothing "
+            "can be learned about them. Leave them out."
         )
 
 
@@ -311,26 +311,11 @@ def check_layer_sizes(sizes: Any, name: str = "hidden_layer_sizes") -> list[int]
     return [int(size) for size in sizes]
 
 
-def _check_n_epochs(value: Any) -> None:
-    _refuse_auto("n_epochs", value)
-    check_int("n_epochs", value, 1)
-
-
 def check_evidence_cap(value: Any) -> None:
     """Raise unless the value is a number of passes or None."""
-    _refuse_auto("evidence_cap", value)
     if value is not None:
         check_above("evidence_cap", value, 0.0)
         check_scalar(value, "evidence_cap", Real, min_val=1)
-
-
-def _refuse_auto(name: str, value: Any) -> None:
-    """Name the estimators that choose to a user who asks one network for it."""
-    if isinstance(value, str) and value == "auto":
-        raise ValueError(
-            f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or PBPClassifierCV, "
-            "which choose epochs, evidence cap and more on held-out rows."
-        )
 
 
 def check_support(value: Any) -> None:
@@ -356,7 +341,7 @@ def _check_n_jobs(value: Any) -> None:
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "hidden_layer_sizes": check_layer_sizes,
-    "n_epochs": _check_n_epochs,
+    "n_epochs": lambda value: check_int("n_epochs", value, 1),
     "evidence_cap": check_evidence_cap,
     "prior_shape": lambda value: check_gamma("prior_shape", value, 1.0),
     "prior_rate": lambda value: check_gamma("prior_rate", value, 0.0),
@@ -399,6 +384,11 @@ def check_parameters(estimator: Any) -> None:
     _CHECKED.pop(estimator, None)
     checks = _CHECKS | _CV_CHECKS if "cv" in signature(kind).parameters else _CHECKS
     for name, value in zip(names, values, strict=True):
+        if name in ("n_epochs", "evidence_cap") and isinstance(value, str) and value == "auto":
+            raise ValueError(
+                f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or "
+                "PBPClassifierCV, which choose epochs, evidence cap and more on held-out rows."
+            )
         checks[name](value)
     if "prior_rate" in names:
         _check_prior(estimator)
@@ -425,7 +415,7 @@ def _check_prior(estimator: Any) -> None:
 
 
 def _check_output_layer(estimator: Any) -> None:
-    """Refuse noise that an output layer with a full covariance does not have."""
+    """Refuse noise that an output layer with a full covariance does not support."""
     plain = estimator.noise == "constant" and not NOISE_TAILS[estimator.noise_tail].learns_tail
     if estimator.output_layer == "full" and not plain:
         raise ValueError(
@@ -445,7 +435,7 @@ _BITS = 2.0**24  # of relative sample weights
 
 
 class Given(NamedTuple):
-    """What `fit` and `partial_fit` are given, not yet checked; `PBPRegressor.fit` describes it."""
+    """Arguments of `fit` and `partial_fit`, unchecked; `PBPRegressor.fit` describes them."""
 
     X: ArrayLike
     y: ArrayLike
@@ -487,8 +477,8 @@ def _read(
     if weights is not None:
         if not weights.all():
             counts = np.flatnonzero(weights)
-            if first:
-                check_columns(X[counts])
+            if first and not is_listed(X):  # in sparse rows an empty column has zeros
+                refuse_empty_columns(np.isnan(X[counts]).all(axis=0))
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean
@@ -522,7 +512,7 @@ def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
 
 
 def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> FloatArray | None:
-    """Return what sample weights, (n,), multiply the noise std by, (n,); None: by 1."""
+    """Return the factors of the noise std for sample weights, (n,); None means 1."""
     if sample_weight is None:
         return None
     weights = check_sample_weight(sample_weight, X)
@@ -533,6 +523,22 @@ def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> Flo
         )
     relative = relative_weights(weights, model.mean_sample_weight_)
     return None if relative is None else 1.0 / np.sqrt(relative)
+
+
+def read(
+    model: Any, estimator: Any, given: Given, *, stream: bool, classes: ArrayLike | None = None
+) -> TrainingData:
+    """Check the samples and targets of a network, or of an ensemble whose members are like one.
+
+    In a `stream` they are like those before them, if there were any.
+    """
+    known = getattr(model, "likelihood_", None) if stream else None
+    if is_classifier(estimator):
+        return read_labels(model, given, known, stream=stream, classes=classes)
+    if estimator.output_layer == "full" and given.y_std is not None:
+        raise ValueError("y_std is not available for output_layer='full': give None.")
+    noise_prior = estimator.noise_shape, estimator.noise_rate
+    return read_values(model, given, known, noise_prior, estimator.noise_tail)
 
 
 def read_values(
@@ -579,7 +585,11 @@ def read_labels(
     def likelihood(y: Array) -> LabelLikelihood:
         if known is None:
             return of_labels(y, classes if stream else y)
-        check_same_classes(classes, known.classes)
+        if classes is not None and not np.array_equal(known.classes, np.unique(classes)):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to partial_fit, was: "
+                f"{known.classes!r}"
+            )
         return known
 
     return _read(model, given, X, y, likelihood, first=first)

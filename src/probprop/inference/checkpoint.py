@@ -1,8 +1,8 @@
-"""The state of a training in a file, from which the same training goes on.
+"""The state of a training in a file, from which the training is resumed.
 
-A checkpoint is a file of `probprop.io`, replaced whole or not at all. It says which data, settings
-and version of probprop it belongs to, and no others go on from it. The content of a file may be
-damaged or crafted: it is checked before a training goes on from it.
+A checkpoint is a file of `probprop.io`, replaced whole or not at all. It belongs to certain data,
+parameters and a version of probprop; others are refused. The content of a file may be damaged or
+crafted, so it is checked before a training is resumed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
+from probprop import io
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
 from probprop.inference.inputs import Samples, is_listed
@@ -29,31 +30,20 @@ from probprop.inference.noise import start_noise_network
 from probprop.inference.output_layer import OutputLayer
 from probprop.inference.posterior import LAYERED, Epoch, Posterior
 from probprop.inference.training import Fitted, Run, State, at_rest
-from probprop.io import (
-    CHECKPOINT,
-    Declared,
-    above,
-    anything,
-    decode,
-    encode,
-    read_file,
-    within,
-    write_file,
-)
 from probprop.reference.likelihoods import LARGEST_TAIL
 
 _Path = str | os.PathLike[str]
 Layers = tuple[Array, ...]
 
-_SECONDS_BETWEEN = 1.0  # of two writes: short epochs are not held up by the disk
-_TIMES_AS_LONG = 20.0  # as a write took, if that is more: for many networks
+_SECONDS_BETWEEN = 1.0  # between two writes: the disk does not slow down short epochs
+_TIMES_AS_LONG = 20.0  # times the duration of a write, if that is more: for many networks
 _BLOCK = 1 << 16  # rows that are hashed at a time
 _AFRESH = "remove the file to start afresh, or give another path"
 _LARGEST_WEIGHT = 1e30  # of the mean of a standardized network
 
 
 class CheckpointError(ValueError):
-    """The file is no checkpoint of this training; the message says why and what to do."""
+    """The file is not a checkpoint of this training; the message says why and what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +53,7 @@ class Checkpoint:
     state: State  # a training in one piece has no velocity and is between two epochs
     history: list[Epoch]
     log_evidence: float
-    label: str = ""  # which of several trainings in one file it is
+    label: str = ""  # number of the training in the file
 
 
 class _Content(NamedTuple):
@@ -75,9 +65,7 @@ class _Content(NamedTuple):
 
 
 def digest(arrays: Iterable[Samples | None]) -> str:
-    """Return a digest of arrays: their shapes, types and bytes, whatever their memory layout.
-
-    An array may also be a sparse one.
+    """Return a digest of arrays, dense or sparse: shapes, types and bytes, whatever their layout.
 
     >>> a = np.arange(6.0).reshape(2, 3)
     >>> digest([a, None]) == digest([np.asfortranarray(a), None]) != digest([a])
@@ -113,13 +101,13 @@ class CheckpointFile:
         if not os.path.exists(self.path):
             return []
         with self.reading():
-            tree, arrays, version = read_file(self.path, CHECKPOINT)
+            tree, arrays, version = io.read_file(self.path, io.CHECKPOINT)
             if version != __version__:
                 raise self._refused(
                     f"was written by probprop {version[:50]}, and this is {__version__}: go on "
                     f"with that version, or {_AFRESH}"
                 )
-            content: _Content = decode(_Content, tree, arrays, DECLARED)
+            content: _Content = io.decode(_Content, tree, arrays, DECLARED)
             self._check(content)
             if not content.trainings:
                 raise ValueError("it has no training")
@@ -127,7 +115,7 @@ class CheckpointFile:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Refuse the file in words, whatever its content has led to."""
+        """Turn any error about the content into a message."""
         try:
             yield
         except (CheckpointError, MemoryError):
@@ -150,7 +138,7 @@ class CheckpointFile:
         if self._waiting is not None:
             start = time.monotonic()
             content = _Content(self.data, self.settings, list(self._waiting))
-            write_file(self.path, CHECKPOINT, *encode(_Content, content, DECLARED))
+            io.write_file(self.path, io.CHECKPOINT, *io.encode(_Content, content, DECLARED))
             end = time.monotonic()
             between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
@@ -220,11 +208,11 @@ def _check_posterior(q: Posterior) -> None:
 
 
 # No data bring a Gamma this far, and beyond the squares of its moments leave the floats.
-_SHAPE, _RATE = above(1.0, 1e110), above(0.0, 1e110)
-_TAIL = within(0.0, LARGEST_TAIL)
+_SHAPE, _RATE = io.above(1.0, 1e110), io.above(0.0, 1e110)
+_TAIL = io.within(0.0, LARGEST_TAIL)
 
-DECLARED: dict[Any, Declared] = {
-    Posterior: Declared(
+DECLARED: dict[Any, io.Declared] = {
+    Posterior: io.Declared(
         ranges={
             "alpha_noise": _SHAPE,
             "beta_noise": _RATE,
@@ -236,28 +224,30 @@ DECLARED: dict[Any, Declared] = {
         check=_check_posterior,
         types={"noise_network": NoiseWeights | None},
     ),
-    NoiseWeights: Declared(
+    NoiseWeights: io.Declared(
         ranges={"tail": _TAIL}, check=_check_posterior, make=_made_noise_network
     ),
-    OutputLayer: Declared(
-        ranges=dict.fromkeys(("variance", "intercept_variance", "noise_variance"), above(0.0)),
+    OutputLayer: io.Declared(
+        ranges=dict.fromkeys(("variance", "intercept_variance", "noise_variance"), io.above(0.0)),
         shapes={"center": "m", "axes": "m m", "coef": "m k", "variance": "m k"}
         | dict.fromkeys(("intercept", "intercept_variance", "noise_variance"), "k"),
     ),
-    Epoch: Declared({"mean_log_Z": anything, "noise_variance": within(0.0, np.finfo(float).max)}),
-    State: Declared({"log_Z_sum": anything}),
-    Checkpoint: Declared({"log_evidence": anything}),
+    Epoch: io.Declared(
+        {"mean_log_Z": io.anything, "noise_variance": io.within(0.0, np.finfo(float).max)}
+    ),
+    State: io.Declared({"log_Z_sum": io.anything}),
+    Checkpoint: io.Declared({"log_evidence": io.anything}),
 }
 """The classes that checkpoints and model files have in common."""
 
 
-# ---- Whether a training can go on from it
+# ---- Whether a training can be resumed from it
 
 
 def checked(
     found: Checkpoint, begun: Posterior, n_before: int = 0, n_rounds: int = 1
 ) -> Checkpoint:
-    """Return a checkpoint that a training can go on from; ValueError says why it cannot.
+    """Return a checkpoint from which a training can be resumed; ValueError says why it cannot.
 
     The training begins with the posterior `begun` after `n_before` epochs, and the epoch under way
     has `n_rounds` rounds.
@@ -285,9 +275,9 @@ def _arrays(q: Posterior) -> list[Array]:
     return [*own, q.alpha_noise, q.beta_noise, q.tail, *noise]
 
 
-# ---- What a checkpoint belongs to, and how a training goes on from it
+# ---- What a checkpoint belongs to, and how a training is resumed from it
 
-_NO_MATTER = {"verbose", "n_jobs"}  # they change no bit of the result
+_NO_MATTER = {"verbose", "n_jobs"}  # the result does not depend on them
 
 
 def settings_of(model: Any) -> dict[str, str]:
@@ -300,9 +290,9 @@ def settings_of(model: Any) -> dict[str, str]:
 
 
 def text_of(value: Any) -> str:
-    """Return a setting as text: the same for equal settings, another one for others.
+    """Return a parameter as text: equal for equal parameters only.
 
-    Objects that are not settings are their type: a generator has a state of its own. Tuples and
+    Other objects are their type: a generator has a state of its own. Tuples and
     arrays are lists, and whole numbers are ints.
     """
     plain = _plain(value)
@@ -310,7 +300,7 @@ def text_of(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting as numbers, texts, lists and dicts."""
+    """Return a parameter as numbers, texts, lists and dicts."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | str):
@@ -332,7 +322,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse a seed with which the same call would begin with other networks."""
+    """Refuse a seed with which the same call would initialize other networks."""
     if not isinstance(random_state, int | np.integer):
         raise ValueError(
             "with checkpoint, random_state must be an int, so that the same call begins with the "
@@ -347,10 +337,10 @@ def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:
 
 
 def resumed(run: Run, found: Checkpoint, *, shuffled: bool = True) -> tuple[Run, list[Epoch]]:
-    """Return a training as far as a checkpoint has come, with the epochs made since.
+    """Return a training at the state of a checkpoint.
 
     If each epoch is `shuffled` by the generator of the run, that is moved on by the orders of the
-    epochs. ValueError says why the training cannot go on; see `CheckpointFile.reading`.
+    epochs. ValueError says why the training cannot be resumed; see `CheckpointFile.reading`.
     """
     before, n = run.fitted, len(run.rows.y)
     found = checked(found, before.posterior, before.epoch.n_iter)
@@ -361,11 +351,7 @@ def resumed(run: Run, found: Checkpoint, *, shuffled: bool = True) -> tuple[Run,
         for _ in found.history:
             random_state.permutation(n)
     q, epoch = found.state.posterior, found.history[-1]
-    run = run._replace(
-        fitted=Fitted(q, before.standardizer, epoch, found.log_evidence, n),
-        random_state=random_state,
-        velocity=found.state.velocity,
-        made=[epoch],  # it is published if there is nothing left to do
-        new=False,
-    )
-    return run, found.history
+    fitted = Fitted(q, before.standardizer, epoch, found.log_evidence, n)
+    run = run._replace(fitted=fitted, random_state=random_state, velocity=found.state.velocity)
+    # The last epoch is published if there is nothing left to do.
+    return run._replace(made=[epoch], new=False), found.history

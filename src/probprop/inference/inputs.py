@@ -1,4 +1,4 @@
-"""The features of rows: as they lie, sparse or encoded, and what is not known of them.
+"""The features of samples: dense, sparse or encoded, with their uncertainty.
 
 Sparse rows (CSR) and encoded rows are *listed*: the kernel looks only at inputs that are not 0.
 They are scaled and not centered, so that 0 stays 0.
@@ -103,7 +103,7 @@ def basis_of(columns: Sequence[ColumnBasis]) -> Basis:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Rows of which a network sees the functions of a basis. Nothing of their number is stored."""
+    """Rows whose inputs to a network are the functions of a basis, which are not stored."""
 
     X: Array  # (n, n_columns), finite
     basis: Basis
@@ -159,7 +159,7 @@ Samples = Any
 
 
 def is_listed(X: Samples) -> bool:
-    """Whether only inputs that are not 0 are looked at."""
+    """Whether only inputs that are not 0 are used."""
     return not isinstance(X, np.ndarray)
 
 
@@ -195,7 +195,7 @@ _FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 
 
 def readable(X: Samples, *, exactly: bool = False) -> Any:
-    """Return rows as the kernel reads them: where they lie if it can, else a copy.
+    """Return rows as the kernel reads them: without a copy if possible.
 
     `exactly`: in double precision where they are listed, since in the units of their features
     numbers of single precision may be smaller than the kernel tells from 0.
@@ -234,7 +234,7 @@ class Inputs:
         return Inputs(self.X[rows], None if self.std is None else self.std[rows])
 
     def at(self, nodes: FloatArray) -> Inputs:
-        """Return the rows with X at every node, known: node after node, (n_nodes n, n_features).
+        """Return the exact rows with X at every node: node after node, (n_nodes n, n_features).
 
         The nodes, (n_nodes, n_features), are in standard deviations from the mean.
         """
@@ -243,7 +243,7 @@ class Inputs:
         return Inputs(moved.reshape(-1, self.X.shape[1]))
 
     def missing(self) -> Array | None:
-        """Return where entries are missing, (n, n_features), or None where none is."""
+        """Return where entries are missing, (n, n_features), or None if none is."""
         missing = None if is_listed(self.X) else np.isnan(self.X)
         return missing if missing is not None and missing.any() else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -53,7 +54,7 @@ scale_mixture = _kernel.scale_mixture
 def _rows(
     X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]
 ) -> tuple[Any, tuple[FloatArray, FloatArray, float] | None]:
-    """Return rows as they lie, and what standardizes them on the way; None: nothing does."""
+    """Return rows without a copy, and the standardizer to apply, or None."""
     if standardizer is None:
         return readable(X), None
     X = _uncentered(X, [standardizer])
@@ -120,18 +121,14 @@ def _weighting(
 
 
 def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
-    """Make the epochs of every task without the GIL, in threads; what ended them early is second.
+    """Make the epochs of every task without the GIL, in threads; also return what ended them early.
 
-    On Ctrl-C all end soon; each task then has the whole epochs it had made. The orders are drawn
+    On Ctrl-C all end soon; each task then keeps its whole epochs. The orders are drawn
     from the tasks' generators.
     """
     jobs = [_job(task) for task in tasks]
-    try:
+    with _naming_overflow((task.posterior, task.standardizer, task.X) for task in tasks):
         interrupt: Any = _kernel.train(jobs, n_threads)
-    except OverflowError:
-        for task in tasks:  # one of them says which value it is
-            task.standardizer.check_X(task.X, task.posterior.dtype)
-        raise
     return [_trained(task, job) for task, job in zip(tasks, jobs, strict=True)], interrupt
 
 
@@ -168,7 +165,7 @@ def _job(task: Task) -> Any:
 
 
 def _noise_learning(task: Task) -> tuple[Any, ...] | None:
-    """Return the network of the noise and how it learns, if there is one."""
+    """Return the noise network and its schedule, if there is one."""
     network, schedule = task.posterior.noise_network, task.noise_schedule
     if network is None or schedule is None:
         return None
@@ -228,9 +225,9 @@ def adf_pass(
     y_var: FloatArray | None = None,
     power: float = 1.0,
 ) -> tuple[Posterior, PassInfo]:
-    """Absorb the rows of X and y, (n,) or (n, K), in the given order, once.
+    """Update q on each row of X and y, (n,) or (n, K), in the given order, once.
 
-    With a `memory` q gives evidence back as it absorbs more. `X_var`, (n, D), are the variances of
+    With a `memory` q is tempered before the updates. `X_var`, (n, D), are the variances of
     the entries of X; `weights`, `y_var` and `power` are as in a `Task`.
     """
     m_w, v_w, observed = _kernel.adf_pass(
@@ -290,11 +287,8 @@ def predict_moments(
     rows, scaling = _rows(X, standardizer, posterior.dtype)
     sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
     X_var = _variances(X_var, posterior)
-    try:
+    with _naming_overflow([(posterior, standardizer, X)]):
         mean, variance = _kernel.predict_moments(sizes, m_w, v_w, rows, X_var, scaling)
-    except OverflowError:
-        _refuse(X, standardizer, posterior)
-        raise
     if sizes[-1] == 1:
         return mean[:, 0], variance[:, 0]
     return mean, variance
@@ -307,7 +301,7 @@ _STACKS: WeakKeyDictionary[Posterior, tuple[list[ref[Any]], Any]] = WeakKeyDicti
 def predict_members(
     networks: Sequence[tuple[Posterior, Standardizer]], X: Samples, n_threads: int = 1
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of the outputs of networks that see the same rows.
+    """Return mean and variance of the outputs of networks with the same inputs.
 
     All of them predict in one call of the kernel, whose arguments are made once per ensemble. They
     have one dtype and the same numbers of inputs and outputs; X is finite and in the units of the
@@ -329,12 +323,8 @@ def predict_members(
         ]
         known = _STACKS[first] = [ref(part) for part in parts], kind(members)
     X = _uncentered(X, [standardizer for _, standardizer in networks])
-    try:
+    with _naming_overflow((*network, X) for network in networks):
         mean, variance = known[1].moments(readable(X), n_threads)
-    except OverflowError:
-        for posterior, scales in networks:  # one of them says which value it is
-            _refuse(X, scales, posterior)
-        raise
     if mean.shape[2] == 1:
         return mean[..., 0], variance[..., 0]
     return mean, variance
@@ -352,14 +342,19 @@ def predict_gradient(
         dm_dx, dv_dx = (X.by_columns(slope / standardizer.x_scale) for slope in slopes)
         return mean, variance, dm_dx, dv_dx
     rows, scaling = _rows(X, standardizer, posterior.dtype)
-    try:
+    with _naming_overflow([(posterior, standardizer, X)]):
         return _kernel.predict_gradient(posterior.layer_sizes, *_weights(posterior), rows, scaling)
-    except OverflowError:
-        _refuse(X, standardizer, posterior)
-        raise
 
 
-def _refuse(X: Samples, standardizer: Standardizer | None, posterior: Posterior) -> None:
+@contextmanager
+def _naming_overflow(
+    given: Iterable[tuple[Posterior, Standardizer | None, Samples]],
+) -> Iterator[None]:
     """Say which value of X it was that the kernel refused."""
-    if standardizer is not None:
-        standardizer.check_X(X, posterior.dtype)
+    try:
+        yield
+    except OverflowError:
+        for posterior, standardizer, X in given:
+            if standardizer is not None:
+                standardizer.check_X(X, posterior.dtype)
+        raise

@@ -1,8 +1,8 @@
-"""The network of the noise: where it begins, how it learns, and the noise it gives to rows.
+"""The noise network: initialization, training schedule, and the noise of samples.
 
-Noise that depends on the inputs has the variance exp(h(x))/gamma. A second, small network gives
-h; it is trained on the residuals of the network of the mean, which trains as if the noise were the
-same everywhere. The likelihood of a residual is `probprop.reference.likelihoods.SCALE`.
+Heteroscedastic noise has the variance exp(h(x))/gamma. A second, small network predicts
+h; it is trained on the residuals of the network of the mean, which is trained as with constant
+noise. The likelihood of a residual is `probprop.reference.likelihoods.SCALE`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.inference.task import NoiseSchedule
 
-_PRIOR_SHAPE, _PRIOR_RATE = 6.0, 3.0  # variance 0.6; refined, it ran away
-_NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
+_PRIOR = {"prior_shape": 6.0, "prior_rate": 3.0}  # variance 0.6; refined, it ran away
+_NOISE = {"noise_shape": 2.0, "noise_rate": 1.0}  # a scale has no noise of its own
 PASSES = 4.0
 """The evidence that `fit` gives the network of the noise, in passes over the data."""
 FEW_ROWS = 100
@@ -46,22 +46,15 @@ def start_noise_network(
     The generator is left as it is, so that the network of the mean is the same without this one.
     """
     drawn = RandomState(deepcopy(random_state).randint(2**31))
-    network = initial_posterior(
-        [n_features, *hidden, n_targets],
-        noise_shape=_NOISE_SHAPE,
-        noise_rate=_NOISE_RATE,
-        prior_shape=_PRIOR_SHAPE,
-        prior_rate=_PRIOR_RATE,
-        random_state=drawn,
-        dtype=dtype,
-    )
+    sizes = [n_features, *hidden, n_targets]
+    network = initial_posterior(sizes, **_NOISE, **_PRIOR, random_state=drawn, dtype=dtype)
     return replace(network, m_w=(*network.m_w[:-1], np.zeros_like(network.m_w[-1])))
 
 
 def noise_schedule(
     n_iters: range, n_planned: int | None, evidence_cap: float | None, n_seen: int, n_features: int
 ) -> NoiseSchedule:
-    """Return how the noise network learns in some epochs, counted from 1.
+    """Return the schedule of the noise network for some epochs, counted from 1.
 
     If no number of epochs is planned, every residual counts in full, as in a stream, where a row is
     predicted before it is learned from. `evidence_cap` is in passes over `n_seen` rows.
@@ -77,13 +70,13 @@ def noise_schedule(
         return NoiseSchedule(power, None)
     # A point with power p is p points of evidence.
     capacity = evidence_cap * n_seen / float(power.max())
-    return NoiseSchedule(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
+    return NoiseSchedule(power, Memory(capacity, **_NOISE))
 
 
 def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:
-    """Let the tails of the noise begin, and its level again, from its Gamma prior.
+    """Initialize the tails of the noise, and reset its level to the Gamma prior.
 
-    What the level had learned with Gaussian noise, it had learned from the outliers.
+    With Gaussian noise, the level was learned from the outliers.
     """
     network, (shape, rate) = posterior.noise_network, noise_prior
     if network is not None:
@@ -122,7 +115,7 @@ class LogScale:
 
 
 class Noise(NamedTuple):
-    """The noise of rows, standardized."""
+    """The noise of samples, standardized."""
 
     level: FloatArray  # (K,), E[1/gamma] of each target
     log_scale: LogScale  # of the noise network, with the tail
@@ -130,7 +123,7 @@ class Noise(NamedTuple):
 
     @classmethod
     def everywhere(cls, posterior: Posterior) -> Self:
-        """Return the noise that is the same in all rows."""
+        """Return homoscedastic noise."""
         return cls(posterior.noise_variance, LogScale(np.zeros(1), posterior.tail), varies=False)
 
     @classmethod

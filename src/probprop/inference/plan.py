@@ -1,4 +1,4 @@
-"""How a network is trained: all that is decided before the first row is seen."""
+"""How a network is trained: all that is decided before the first update."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from probprop.inference.inputs import Samples, columns_of
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Memory
 
-TAIL_BURN_IN = 20
-"""The usual number of epochs before the tails of the noise are learned."""
-
 _FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of a training."""
+    """The hyperparameters of a training."""
 
-    likelihood: Likelihood  # what the targets are to the outputs
+    likelihood: Likelihood  # of the targets, given the outputs
     hidden: tuple[int, ...] = (50,)  # units in each hidden layer
     noise_hidden: tuple[int, ...] | None = None  # of the noise network; None: there is none
     prior_shape: float = 6.0  # Gamma hyperprior of the precision of the weights
@@ -31,19 +28,19 @@ class Plan:
     refine: bool = True  # whether the prior factors are refined at the end of each epoch
     output_layer: str = "mean_field"  # or "full": see `probprop.inference.output_layer`
     evidence_cap: float | None = None  # the evidence cap, in passes over the data
-    standardize: bool = True  # features, and targets whose likelihood wants it
+    standardize: bool = True  # whether features, and the targets of a regression, are standardized
     marginalize: bool = False  # whether NaN in X is a missing value
     dtype: np.dtype[Any] = _FLOAT64  # of the weights
     engine: str = "native"  # a key of `probprop.inference.engine.ENGINES`
     # Epochs before the tails of the noise are learned, at most half of those planned: the first
     # residuals come from a network that has learned little.
-    tail_burn_in: int = TAIL_BURN_IN
+    tail_burn_in: int = 20
 
     @property
     def hyperprior(self) -> tuple[float, float]:
         """Shape and rate of the Gamma hyperprior of each precision.
 
-        The precision of a column has fewer weights to learn from: its hyperprior counts half.
+        The precision of a column has fewer weights: its hyperprior counts half.
         """
         share = 0.5 if self.prior == "per_column" else 1.0
         return share * self.prior_shape, share * self.prior_rate
@@ -53,7 +50,7 @@ class Plan:
         return None if self.prior == "shared" else columns_of(X)
 
     def burn_in(self, n_epochs: int | None) -> int:
-        """Return how many of the epochs planned come before the tails of the noise."""
+        """Return the number of planned epochs before the tails of the noise are learned."""
         return self.tail_burn_in if n_epochs is None else min(self.tail_burn_in, n_epochs // 2)
 
     def bound(self, n: int) -> Memory | None:

@@ -89,7 +89,7 @@ class Posterior:
     def __post_init__(self) -> None:
         if self.tail is None:
             object.__setattr__(self, "tail", np.zeros(len(self.m_w[-1])))
-        for name in ("alpha_noise", "beta_noise"):  # a number stands for one target
+        for name in ("alpha_noise", "beta_noise"):  # a number is for one target
             value = np.asarray(getattr(self, name), np.float64)
             object.__setattr__(self, name, value if value.ndim else value.reshape(1))
 
@@ -130,23 +130,19 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much evidence q may hold while it is trained; see `probprop.reference.adf.temper`."""
+    """Bound on the evidence in q during training; see `probprop.reference.adf.temper`."""
 
     capacity: float  # in points, at least 1: with `evidence_cap` M and N points it is M * N
-    noise_shape: float  # Gamma prior of the noise precision, towards which evidence is given back
+    noise_shape: float  # Gamma prior of the noise precision, towards which q is tempered
     noise_rate: float
 
     @property
     def every(self) -> int:
-        """Points absorbed between two returns of evidence.
-
-        One sweep for many points costs little. The evidence held varies by 1/64 meanwhile,
-        which changes no score that matters.
-        """
+        """Points absorbed between two returns of evidence, which varies by 1/64 meanwhile."""
         return max(1, int(min(64.0, self.capacity / 64.0)))
 
     def share(self, n_points: int) -> float:
-        """Return what `n_points` steps give back together, each 1/capacity of what is left."""
+        """Return the combined share of `n_points` steps of 1/capacity each."""
         if self.capacity == 1.0:
             return 1.0
         return -math.expm1(n_points * math.log1p(-1.0 / self.capacity))
@@ -154,26 +150,26 @@ class Memory:
 
 @dataclass(frozen=True)
 class PassInfo:
-    """What one ADF pass observed."""
+    """Observations of one ADF pass."""
 
-    log_Z_sum: float  # over the points that were absorbed, standardized units
+    log_Z_sum: float  # over the points used, standardized units
     n_points: int  # points offered
     n_undone: int  # weight updates undone: the new variance was not positive and finite
     n_guarded: int  # noise updates made by quadrature: the closed form was not valid
-    n_skipped: int  # points left out whole: their log Z or its gradient was not finite
+    n_skipped: int  # points skipped: their log Z or its gradient was not finite
     d_tail_sum: tuple[float, ...] = ()  # sums of dlogZ/dtail of each output, if there are tails
 
 
 @dataclass(frozen=True)
 class SweepInfo:
-    """What one refinement sweep over the prior factors observed: factors left as they were."""
+    """Observations of one refinement sweep: counts of unchanged prior factors."""
 
     n_skipped: int  # their cavity was not a valid distribution
-    n_uninformative: int  # the data say too little about their weight
+    n_uninformative: int  # the data are not informative about their weight
 
 
 class Records(NamedTuple):
-    """What every epoch of a training observed, a row for each."""
+    """Observations of every epoch of a training, one row each."""
 
     log_Z_sums: FloatArray  # (n_epochs, n_blocks), of every block of points, standardized units
     # (n_epochs, 4): updates undone, noise updates by quadrature, points and prior factors skipped
@@ -213,7 +209,7 @@ class Epoch(NamedTuple):
     n_iter: int
     """Passes made so far, this one included."""
     n_points: int
-    """Points absorbed in this pass."""
+    """Number of points used in this pass."""
     mean_log_Z: float
     """Mean of log Z over those points, in target units."""
     noise_variance: float | tuple[float, ...]
@@ -256,7 +252,7 @@ def initial_posterior(
     random_state: np.random.RandomState,
     dtype: np.dtype[Any],
 ) -> Posterior:
-    """Absorb the priors once, S(33) and S(34), then perturb the means (section 3.5).
+    """Multiply in the priors, S(33) and S(34), then perturb the means (section 3.5).
 
     The layers are features, hidden layers, outputs. The Gamma prior of the noise precision is one
     pair, or (K,) of each target. The generator draws one standard normal per weight, layer by
@@ -286,12 +282,12 @@ _SHARE_DRAWN = 0.9
 def near_a_draw(posterior: Posterior) -> Posterior:
     """Let the layers between two hidden layers begin near a network drawn from the prior.
 
-    Differs from [PBP15] section 3.5, for a network that sees every row once, and in cross-validated
+    Differs from [PBP15] section 3.5, for a network that uses every row once, and in cross-validated
     estimators. With means of variance 1/(V_{l-1} + 1) a layer passes on about 1/sqrt(V_{l-1} + 1)
-    of what its inputs differ in: the units of a deep layer say nearly the same, and for many passes
-    there is little but a constant to learn. Here nine tenths of the prior variance of these weights
-    are in their means and one in their variances. The second moments are still the prior's,
-    so that the refinement of lambda learns nothing from them that is not true.
+    of what its inputs differ in: the units of a deep layer are nearly identical, and for many
+    passes the network learns little but a constant. Here nine tenths of the prior variance of these
+    weights are in their means and one in their variances. The second moments are still the prior's,
+    so that they do not bias lambda.
     """
     first, *middle, last = zip(posterior.m_w, posterior.v_w, strict=True)
     std_drawn = math.sqrt(_SHARE_DRAWN * posterior.prior_variance)

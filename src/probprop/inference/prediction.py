@@ -23,7 +23,6 @@ from probprop.inference.inputs import (
     is_listed,
     normal_nodes,
 )
-from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
 from probprop.inference.output_layer import Block, fit_output_layer
 from probprop.inference.plan import Plan
@@ -35,7 +34,7 @@ _COPIED = 1 << 22  # entries at a time, where sparse rows have to be
 
 
 def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Samples, Array | None]:
-    """Return what the network sees: entries in the units of the features, and variances.
+    """Return the inputs of the network, in the units of the features, and their variances.
 
     The entries of X are not copied, but for missing ones: these have the mean and the
     variance of their feature in the training data. The variances, standardized and (n, D) in the
@@ -67,29 +66,13 @@ def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: 
 def member_moments(
     networks: Sequence[tuple[Posterior, Standardizer]], X: Samples, n_threads: int = 1
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of the outputs of networks that see the same rows, in one kernel call.
+    """Return the moments of the outputs of networks with the same inputs, in one kernel call.
 
     They are standardized, (S, n), or (S, n, K) for several outputs; see `native.predict_members`.
     """
-    if all(posterior.output_layer is None for posterior, _ in networks):
-        moments = native.predict_members(networks, X, n_threads)
-    else:
-        moments = _full_moments(networks, X)
+    moments = native.predict_members(networks, X, n_threads)
     _check_finite(networks[0][0].dtype, *moments)
     return moments
-
-
-def _full_moments(
-    networks: Sequence[tuple[Posterior, Standardizer]], X: Samples
-) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of networks of which some have an output layer with a full covariance."""
-    each = []
-    for posterior, standardizer in networks:
-        hidden = posterior.layer_sizes[1:-1]
-        plan = Plan(Gaussian(posterior.layer_sizes[-1]), hidden=hidden, dtype=posterior.dtype)
-        each.append(output_moments(plan, posterior, standardizer, Inputs(X)))
-    means, variances = (np.stack(part) for part in zip(*each, strict=True))
-    return means, variances
 
 
 def _check_finite(dtype: np.dtype[Any], *moments: FloatArray) -> None:
@@ -319,10 +302,10 @@ def _propagated(
 def _integrated(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the moments over uncertain inputs, at points that stand for their Gaussians.
+    """Return the moments over uncertain inputs, by quasi-random points of their Gaussians.
 
-    Eq. (14) would not do: it takes the units of a layer for independent, but all of them see
-    the same input, and what it does to them adds up.
+    Eq. (14) is not accurate here: it assumes independent units, but all units of a layer share
+    the uncertain input.
     """
     everywhere = X.at(normal_nodes(X.shape[1]))
     means, variances = (

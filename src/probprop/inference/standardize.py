@@ -49,19 +49,13 @@ class Standardizer:
 
     @property
     def spreads(self) -> FloatArray:
-        """The standard deviations of the features, 0 in a constant column; (n_features,).
-
-        A column without any value is constant, and so is one whose standard deviation is denormal.
-        """
+        """The standard deviations of the features, (n_features,), 0 in a constant or empty one."""
         if self.missing_variance is None:
             return self.x_scale
         return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
 
     def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
-        """Return a standardized copy of X in the given dtype, and its largest magnitude.
-
-        What is missing stays so.
-        """
+        """Return a standardized copy of X, gaps included, and its largest magnitude."""
         out = np.empty(X.shape, dtype)
         largest = 0.0
         with np.errstate(over="ignore"):  # the caller refuses what is too large
@@ -120,7 +114,7 @@ def fit_standardizer(X: Samples, y: Array | None) -> Standardizer:
 
     A constant column, or a constant target, gets scale 1, and so does a column whose standard
     deviation is below `TINY`; a column that is missing whole gets an infinite scale. Without y the
-    target is left as it is. Listed rows are not centered: their means are taken for 0, and a
+    target is left as it is. Listed rows are not centered: their means count as 0, and a
     constant column is scaled to 1.
 
     >>> s = fit_standardizer(np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([0.0, 4.0]))
@@ -163,10 +157,10 @@ def _row_blocks(X: Samples) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What is known of columns of numbers: enough to standardize them, and to merge with others."""
+    """Moments of columns of numbers, which can be merged."""
 
-    n: FloatArray  # (n_columns,), values that are there
-    low: FloatArray  # the least and the largest; 0 where there is none
+    n: FloatArray  # (n_columns,), number of present values
+    low: FloatArray  # minimum and maximum; 0 without values
     high: FloatArray
     # In units of the largest magnitude, `unit`: values at 1e150 would overflow when squared, and
     # values at 1e-200 would vanish.
@@ -181,11 +175,7 @@ class Moments:
 
 
 def marginal(moments: Moments) -> tuple[tuple[float, float], ...]:
-    """Return mean and standard deviation (ddof=0) of each column, in its units.
-
-    >>> marginal(measure(np.array([[1.0, 7.0], [3.0, 7.0]])))
-    ((2.0, 1.0), (7.0, 0.0))
-    """
+    """Return mean and standard deviation (ddof=0) of each column, in its units."""
     mean, std = moments.mean * moments.unit, np.sqrt(moments.variance) * moments.unit
     return tuple(zip(mean.tolist(), std.tolist(), strict=True))
 
@@ -199,7 +189,7 @@ def measure(X: Array) -> Moments:
     n: Any = X.shape[0]  # or of each column
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     total, counts = np.sum, np.full(X.shape[1], n)
-    if np.isnan(low).any():  # entries are missing: the others have the moments
+    if np.isnan(low).any():  # moments of the present entries
         total, counts = np.nansum, np.count_nonzero(~np.isnan(X), axis=0)
         n = np.maximum(1, counts)
         low, high = (np.where(counts == 0, 0.0, f.reduce(X, axis=0)) for f in (np.fmin, np.fmax))

@@ -1,4 +1,4 @@
-"""What an engine is given to train a network, and what it gives back."""
+"""Input and output of an engine that trains a network."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
 
 ONCE_INFORMATIVE_RATIO = 1.0
-"""The same where every row is absorbed once: the data must say as much of a weight as its prior."""
+"""The same if every row is used once: the data must be as informative as the prior."""
 
 
 class NoiseSchedule(NamedTuple):
     """How the noise network learns from the residuals of the network of the mean."""
 
-    power: FloatArray  # (n_epochs,), of its likelihood, at most 1; at 0 the network is left alone
+    power: FloatArray  # (n_epochs,), powers of its likelihood, at most 1; 0: not trained
     memory: Memory | None  # the bound on its evidence
 
 
@@ -38,7 +38,7 @@ class Task:
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     standardizer: Standardizer  # of X and y
     likelihood: PointLikelihood
-    memory: Memory | None  # the bound on the evidence; it counts rows, whatever they weigh
+    memory: Memory | None  # the bound on the evidence; it counts rows, whatever their weights
     refine: Array  # (n_epochs,), bool: whether each epoch refines the prior factors
     # (n_epochs, n_features), bool: of the first layer only the weights of these inputs, and of the
     # bias, are refined; None: all are
@@ -62,7 +62,7 @@ class Task:
 
 
 class Trained(NamedTuple):
-    """What a task has become."""
+    """The result of a task."""
 
     posterior: Posterior  # after the last whole epoch
     records: Records  # of the whole epochs

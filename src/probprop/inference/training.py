@@ -1,11 +1,11 @@
-"""The training of a network: one loop, for `fit`, `partial_fit`, choices and ensembles alike.
+"""The training of a network: one loop for `fit`, `partial_fit`, model selection and ensembles.
 
 An epoch is an ADF pass over the likelihood ([PBP15] section 3.3), then a refinement of the prior
 factors (section 3.4). Rows in memory make a `Run`: they are one shard, whose epochs go to the
 engine several at a time, as for many networks. `rounds` makes the same epochs over shards
-in parts: each absorbs its next rows, the results are combined, the prior factors refined. Nothing
-here knows who does the work: a function that maps over shards is given, and a plain loop, threads
-and Dask give the same bits.
+in parts: each shard is updated on its next rows, the results are combined, the prior factors
+refined. The function that maps over shards is an argument: a plain loop, threads and Dask give the
+same bits.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from probprop.inference.task import INFORMATIVE_RATIO, ONCE_INFORMATIVE_RATIO, T
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Of an epoch for each hidden layer: what a shard learns about one layer presumes the others as they
-# were at the start of the round.
+# Per epoch and hidden layer: a shard updates one layer given the other layers at the start of the
+# round.
 _FEWEST_ROUNDS = 16
-_WARM_UP = 2000  # rows that are absorbed one after the other before the first round
+_WARM_UP = 2000  # rows of the sequential warm-up before the first round
 _FEWEST_IN_PART = 8  # rows of a shard in the first round
 
-# ---- Rows, and the task that a plan makes of them
+# ---- Rows, and their task under a plan
 
 
 class Rows(NamedTuple):
-    """Rows with their targets and how they count, as in a `Task`."""
+    """Rows with their targets and weights, as in a `Task`."""
 
     X: Samples  # (n, n_features), in the units of the features
     X_var: Array | None  # (n, n_features), standardized
@@ -77,7 +77,7 @@ class Rows(NamedTuple):
 def joined(parts: Sequence[Rows]) -> Rows:
     """Return the rows of several parts, one after the other.
 
-    Where one part has variances of its inputs, the entries of the others are known.
+    If only some parts have variances of their inputs, the other inputs are exact.
     """
     if any(part.X_var is not None for part in parts):
         known = (np.zeros(part.X.shape) if part.X_var is None else part.X_var for part in parts)
@@ -100,12 +100,12 @@ def task_of(
     stream: bool = False,
     power: float = 1.0,
 ) -> Task:
-    """Return what an engine is given to train: whole epochs over rows, or a part of one epoch.
+    """Return the task of an engine: whole epochs over rows, or a part of one epoch.
 
     `n_iters` are the epochs, counted from 1, `n_epochs` all that are planned, `n` all rows, in
     whose number the evidence cap is given, and `share` is the share of the rows in an epoch, by
     which the tails of the noise are moved. If `refine` is None, the prior factors are refined as
-    the plan says. Rows of a `stream` are absorbed once and followed by others.
+    in the plan. Rows of a `stream` are used once.
     """
     schedule, tail_rate = None, None
     if posterior.noise_network is not None:
@@ -137,14 +137,14 @@ def task_of(
 
 _WIDE = 256  # inputs: below that, sparse rows and arrays are refined alike
 _OFTEN = 64  # samples in which an input is not 0: then an epoch refines its weights
-_FEWEST_SWEEPS = 4  # every so many epochs all weights are refined
+_FEWEST_SWEEPS = 4  # number of epochs between refinements of all weights
 
 
 def _due(X: Samples, n_iters: range) -> Array | None:
     """Return the inputs of wide sparse rows that each epoch refines, (n_epochs, n_features).
 
-    The weights of an input that is seldom not 0 change little in an epoch, and in wide layers
-    most of the time would go into their refinement.
+    The weights of a rarely active input change little in an epoch, and refining wide layers takes
+    most of the time.
     """
     n, n_features = X.shape
     if not sparse.issparse(X) or n_features < _WIDE:
@@ -157,15 +157,15 @@ def _due(X: Samples, n_iters: range) -> Array | None:
 
 
 def ratio_of(*, once: bool) -> float:
-    """Return which prior factors are refined, where every row is absorbed once or more often."""
+    """Return the ratio that selects the prior factors to refine."""
     return ONCE_INFORMATIVE_RATIO if once else INFORMATIVE_RATIO
 
 
-# ---- Which rows each shard absorbs in which round, decided by the seed alone
+# ---- The rows of each shard in each round, determined by the seed
 
 
 class Part(NamedTuple):
-    """The rows of one shard that are absorbed in one round."""
+    """The rows of one shard in one round."""
 
     shard: int
     start: int  # places in the epoch of this shard, from 0 to its number of rows
@@ -175,9 +175,9 @@ class Part(NamedTuple):
     n_round: int  # the round in it, counted from 0
 
     def places(self, n: int) -> Array:
-        """Return which of the n rows of the shard are absorbed, in this order.
+        """Return which of the n rows of the shard are used, in this order.
 
-        Every epoch begins elsewhere in the shard, and every part is shuffled anew.
+        Every epoch begins at another place in the shard, and every part is shuffled.
 
         >>> parts = [Part(0, *ends, seed=7, n_iter=2, n_round=0) for ends in [(0, 2), (2, 5)]]
         >>> np.sort(np.concatenate([part.places(5) for part in parts]))
@@ -215,14 +215,14 @@ class Schedule:
     def first_ends(self) -> tuple[float, ...]:
         """The shares of the first epoch at which rounds of several shards end.
 
-        Round 0 is the warm-up. A later round has at most 1/n_rounds of the rows absorbed before
-        it: what q believes after few rows is not worth acting upon K times at once.
+        Round 0 is the warm-up. A later round has at most 1/n_rounds of the rows used before it,
+        because K parallel updates of an early q would overshoot.
         """
         fewest = max(_WARM_UP, _FEWEST_IN_PART * self.n_shards * self.n_rounds)
         ends = [min(1.0, fewest / self.n)]
         while ends[-1] < 1.0:
             end = ends[-1] * (1.0 + 1.0 / self.n_rounds)
-            # A last round of a few rows would be none at all for most shards.
+            # A last round of a few rows would be empty for most shards.
             ends.append(end if end < 1.0 - 0.5 * (end - ends[-1]) else 1.0)
         return tuple(ends)
 
@@ -236,15 +236,11 @@ class Schedule:
         """
         if n_iter == 1 and self.n_shards > 1:
             return self.first_ends
-        n_rounds = min(self.n_rounds, max(self.sizes))  # a round without any row would be none
+        n_rounds = min(self.n_rounds, max(self.sizes))  # no round is empty
         return tuple(t / n_rounds for t in range(1, n_rounds + 1))
 
-    def is_warm_up(self, n_iter: int, n_round: int) -> bool:
-        """Whether the rows of all shards are absorbed one after the other in this round."""
-        return self.n_shards > 1 and (n_iter, n_round) == (1, 0)
-
     def parts(self, n_iter: int, n_round: int) -> list[Part]:
-        """Return what the shards absorb in a round; a shard without rows has no part in it."""
+        """Return the parts of a round; a shard without rows has none."""
         ends = (0.0, *self.ends(n_iter))
         made = []
         for shard, n in enumerate(self.sizes):
@@ -255,19 +251,15 @@ class Schedule:
 
 
 def usual_rounds(n_shards: int, n_hidden: int) -> int:
-    """Return the rounds of an epoch of a network with so many hidden layers, unless told.
-
-    >>> usual_rounds(8, 1), usual_rounds(8, 2), usual_rounds(64, 2)
-    (16, 32, 64)
-    """
+    """Return the rounds of an epoch of a network with so many hidden layers, unless told."""
     return max(_FEWEST_ROUNDS * max(1, n_hidden), n_shards)
 
 
-# ---- What one shard does in a round
+# ---- One shard in one round
 
 
 Shard = Callable[[Part], Rows]
-"""A share of the rows, whatever it is made of: returns those that are absorbed in one round."""
+"""A shard: a function that returns its rows of one round."""
 
 
 def rows_of_part(rows: Rows, order: Array, part: Part) -> Rows:
@@ -277,23 +269,23 @@ def rows_of_part(rows: Rows, order: Array, part: Part) -> Rows:
 
 @dataclass(frozen=True)
 class Setting:
-    """What stays the same in all rounds of a training."""
+    """The constants of all rounds of a training."""
 
     plan: Plan
     standardizer: Standardizer  # of all rows
     schedule: Schedule
-    n_epochs: int  # all that there will be
+    n_epochs: int  # all that are planned
     groups: Array | None = None  # as in a `Task`
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What a shard is asked to do in a round."""
+    """The work of a shard in a round."""
 
-    part: Part  # the rows to absorb
+    part: Part  # the rows to use
     setting: Setting
-    posterior: Posterior  # the q that all shards begin with
-    size: int  # rows of this shard; all rows if they are absorbed together
+    posterior: Posterior  # the q with which all shards start
+    size: int  # rows of this shard; all rows in the warm-up
     refine: bool  # whether the prior factors are refined after it; never by one of several shards
 
 
@@ -303,7 +295,7 @@ the order of the works."""
 
 
 class Absorbed(NamedTuple):
-    """What became of q in one shard, and what was observed there."""
+    """The q of one shard after a round, and the observations."""
 
     posterior: Posterior  # of one of several shards: without the prior factors, which all share
     n_points: int
@@ -311,30 +303,14 @@ class Absorbed(NamedTuple):
     counts: Array  # (4,), as in `Records`
 
 
-def take(shard: Shard, work: Work) -> Rows:
-    """Return the rows of a part: the warm-up absorbs all shards' rows together."""
-    return shard(work.part)
-
-
 def absorb(shard: Shard, work: Work) -> Absorbed:
     """Absorb the rows of a part. A pure function: whoever calls it gets the same bits."""
-    return absorb_rows(shard(work.part), work)
-
-
-def absorb_rows(rows: Rows, work: Work) -> Absorbed:
-    """Absorb rows in the order given."""
-    setting, n_iter, n = work.setting, work.part.n_iter, work.setting.schedule.n
-    task = task_of(
-        setting.plan,
-        setting.standardizer,
-        work.posterior,
-        rows,
-        range(n_iter, n_iter + 1),
-        setting.n_epochs,
-        n,
-        share=len(rows.y) / work.size,
-        refine=work.refine,
-    )
+    rows, setting, n_iter = shard(work.part), work.setting, work.part.n_iter
+    n = setting.schedule.n
+    given = (setting.plan, setting.standardizer, work.posterior, rows)
+    planned = (range(n_iter, n_iter + 1), setting.n_epochs, n)
+    share = len(rows.y) / work.size
+    task = task_of(*given, *planned, share=share, refine=work.refine)
     ((q, records),), interrupt = ENGINES[setting.plan.engine].train([task])
     if interrupt is not None:
         raise interrupt
@@ -344,7 +320,7 @@ def absorb_rows(rows: Rows, work: Work) -> Absorbed:
 
 
 def in_threads(shards: Sequence[Shard], n_threads: int) -> MapShards:
-    """Return a map over shards of this process; the number of threads changes no bit."""
+    """Return a map over shards of this process, in threads that do not change the result."""
 
     def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
         return map_in_threads(lambda work: call(shards[work.part.shard], work), works, n_threads)
@@ -357,8 +333,8 @@ def map_in_threads(
 ) -> list[Result]:
     """Return the results of the calls, in the order of the items; with one thread, made here.
 
-    On an error, and on Ctrl-C, calls that have not begun are dropped; those that run end in
-    their own time, so they should look now and then whether somebody has given up.
+    On an error, and on Ctrl-C, calls that have not begun are dropped; running calls
+    finish, so they should check for cancellation.
 
     >>> map_in_threads(lambda x: x * x, [1, 2, 3], n_threads=2)
     [1, 4, 9]
@@ -374,22 +350,10 @@ def map_in_threads(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-# ---- One q out of those that the shards made of it
+# ---- The combination of the shards' q
 
 # u of the weights, flat: of the network, then of the noise network, if there is one; () is zero.
 Velocity = tuple[FloatArray, ...]
-
-
-def momentum(n_shards: int) -> float:
-    """Return b: what shards agree upon is carried on to 1/(1 - b) = (3 K - 1)/2 times as far.
-
-    A little more than K. With b = 1 - 1/K few epochs over many rows were too slow, and with
-    1 - 1/(2 K) one of four benchmark sets was worse than in one piece.
-
-    >>> momentum(1), momentum(2)
-    (0.0, 0.6)
-    """
-    return (n_shards - 1.0) / (n_shards - 1.0 / 3.0)
 
 
 def at_rest(posterior: Posterior) -> Velocity:
@@ -401,10 +365,10 @@ def at_rest(posterior: Posterior) -> Velocity:
 def combine(
     posterior: Posterior, absorbed: Sequence[Absorbed], velocity: Velocity
 ) -> tuple[Posterior, Velocity, int]:
-    """Combine what the shards made of q, at least one of them, in their order.
+    """Combine the q of one or more shards, in their order.
 
-    The velocity is the second, and then the number of precisions that had to be held up, and of
-    Gammas that were left as they were.
+    Also returns the velocity, the number of precisions that were bounded below, and the number of
+    Gammas that were unchanged.
 
     Every shard k begins with the same q; after its rows its weights have the means m_k and the
     precisions tau_k. Evidence adds up, so precisions and the Gamma of the noise do:
@@ -413,22 +377,25 @@ def combine(
         alpha' = alpha + sum_k (alpha_k - alpha),   beta' likewise.
 
     Means do not: where weights are correlated, every shard corrects the same error, and K
-    corrections overshoot. Their average by precision is K times too slow where they do not agree by
-    accident, so it is carried on, with momentum b and clipped at one standard deviation:
+    corrections overshoot. Their average by precision is K times too slow along common directions,
+    so it has a momentum b, clipped at one standard deviation:
 
         delta = sum_k tau_k (m_k - m) / sum_k tau_k
         u'    = clip(b u + delta, -1/sqrt(tau'), 1/sqrt(tau'))
         m'    = m + delta + b u'.
 
-    Precisions stay at or above the least of tau, all tau_k and the prior factor's. With one shard
-    all of it is the q of the shard, which is taken as it is.
+    Precisions are bounded below by the smallest of tau, all tau_k and the precision of the prior
+    factor. With one shard the result is its q.
     """
     if len(absorbed) == 1:
         made = absorbed[0].posterior
-        if not made.v_hat_nat:  # it is the only one of several shards that had rows
+        if not made.v_hat_nat:  # the only shard with rows
             made = replace(made, **{k: getattr(posterior, k) for k in LAYERED[2:]})
         return (made, velocity, 0)
-    b = momentum(len(absorbed))
+    # What shards agree upon is carried on to 1/(1 - b) = (3 K - 1)/2 times as far, a little more
+    # than K. With b = 1 - 1/K few epochs over many rows were too slow, and with 1 - 1/(2 K) one of
+    # four benchmark sets was worse than in one piece.
+    b = (len(absorbed) - 1.0) / (len(absorbed) - 1.0 / 3.0)
     shares = np.array([each.n_points for each in absorbed], float)
     shares /= shares.sum()
     velocity = velocity or at_rest(posterior)
@@ -448,7 +415,7 @@ def combine(
 def _combine_weights(
     q: Posterior, made: Sequence[Posterior], shares: FloatArray, u: FloatArray, b: float
 ) -> tuple[Posterior, FloatArray, int]:
-    """Return q with new weights and tails, the new velocity, and how many precisions were held."""
+    """Return q with new weights and tails, the new velocity, and the bounded precisions."""
     m = flat(q.m_w).astype(np.float64)
     tau = 1.0 / flat(q.v_w).astype(np.float64)
     tau_new, weighted, total = tau.copy(), np.zeros_like(m), np.zeros_like(m)
@@ -459,7 +426,7 @@ def _combine_weights(
         weighted += tau_k * (flat(each.m_w) - m)
         total += tau_k
         floor = np.minimum(floor, tau_k)
-    # What several shards give back of their evidence may together be more than there was.
+    # Together, several shards may remove more precision than a weight had.
     held = ~(tau_new >= floor)
     tau_new[held] = floor[held]
     delta = weighted / total
@@ -474,7 +441,7 @@ def _combine_weights(
 def _combine_gammas(
     posterior: Posterior, made: Sequence[Posterior]
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Return shape and rate of the noise of every target, and how many were left as they were."""
+    """Return shape and rate of the noise of every target, and the number of unchanged ones."""
     alpha, beta = posterior.alpha_noise, posterior.beta_noise
     alpha_new, beta_new = alpha.copy(), beta.copy()
     for each in made:
@@ -486,30 +453,29 @@ def _combine_gammas(
 
 
 _FEWEST_ROWS = 500  # of a shard of a fit on one machine
-_MOST_EPOCHS = 1000  # of a step without callbacks
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What training has reached: all that predictions, and further passes, need."""
+    """The state of a training: all that predictions and further passes need."""
 
     posterior: Posterior
     standardizer: Standardizer
     epoch: Epoch  # the record of the last pass; before the first its `n_iter` is 0
     log_evidence: float = 0.0  # sum of log Z over the passes with new rows, in target units
-    n_samples_seen: int = 0  # each row counted once
+    n_samples_seen: int = 0  # number of rows
 
 
 class Run(NamedTuple):
-    """The training on one set of rows in memory, as far as it has come."""
+    """The training on one set of rows in memory, and its state."""
 
     plan: Plan
     fitted: Fitted  # where it is
     rows: Rows
-    random_state: RandomState | None  # shuffles before every epoch; None: a stream, as it comes
-    n_epochs: int | None = None  # all epochs there will be; None: nobody knows
+    random_state: RandomState | None  # shuffles before every epoch; None: a stream
+    n_epochs: int | None = None  # number of planned epochs; None: unknown
     made: Sequence[Epoch] = ()  # the epochs that the last step made
-    new: bool = True  # no pass over the rows is made yet
+    new: bool = True  # whether no pass over the rows was made yet
     power: float = 1.0  # as in a `Task`
     velocity: Velocity = ()  # of the means of the weights, if `train_by_rounds` trains them
 
@@ -523,7 +489,7 @@ def start(
     *,
     near_draw: bool = False,
 ) -> Fitted:
-    """Return the state before any point: the prior absorbed, the data measured.
+    """Return the initial state: the prior, and the moments of the data.
 
     Targets are as the likelihood encodes them, (n,) or (n, K). The generator draws the initial
     means of the weights. A standardizer that was measured before is not measured again. With
@@ -534,9 +500,8 @@ def start(
     noise_shape, noise_rate = (np.full(n_noise, a) for a in likelihood.noise_prior)
     network = None
     if plan.noise_hidden is not None:
-        network = start_noise_network(
-            X.shape[1], plan.noise_hidden, n_noise, random_state, plan.dtype
-        )
+        sizes = (X.shape[1], plan.noise_hidden, n_noise)
+        network = start_noise_network(*sizes, random_state, plan.dtype)
     prior_shape, prior_rate = plan.hyperprior
     posterior = initial_posterior(
         [X.shape[1], *plan.hidden, likelihood.n_outputs],
@@ -570,12 +535,11 @@ def begin(
     y_std: FloatArray | None = None,
     power: float = 1.0,
 ) -> Run:
-    """Return a training that goes on from a state with rows that are new to its posterior.
+    """Return a training that continues from a state with new rows.
 
-    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream: rows
-    come in the order given, an epoch is not cut, and the prior factors are refined after it.
-    Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or (n, K), are known errors of the
-    targets, in their units.
+    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream, whose
+    rows come in the order given. Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or
+    (n, K), are known errors of the targets, in their units.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
@@ -587,7 +551,7 @@ def begin(
 
 def target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -> FloatArray:
     """Return the variances of standardized targets, (n, K)."""
-    with np.errstate(over="ignore"):  # what is too large is refused
+    with np.errstate(over="ignore"):  # too large values are refused
         std: FloatArray = y_std.reshape(len(y_std), -1) / standardizer.y_scale
     check_magnitude("y_std", float(std.max()), plan.dtype)
     return std**2
@@ -596,19 +560,10 @@ def target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -
 # ---- Whole epochs over rows in memory
 
 
-def steps_of(n_epochs: int) -> list[int]:
-    """Cut epochs into steps whose records stay small.
-
-    >>> steps_of(2300)
-    [1000, 1000, 300]
-    """
-    return [min(_MOST_EPOCHS, n_epochs - made) for made in range(0, n_epochs, _MOST_EPOCHS)]
-
-
 def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
-    """Make that many epochs in each step, and yield where the training is after it.
+    """Make that many epochs in each step, and yield the training after it.
 
-    Ctrl-C in the middle of a step yields the whole epochs it had made before it is raised.
+    Ctrl-C within a step yields the whole epochs made so far before it is raised.
     """
     for n_epochs in steps:
         (run,), interrupt = advance([run], n_epochs)
@@ -621,18 +576,18 @@ def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
 def advance(
     runs: Sequence[Run], n_epochs: int, n_threads: int = 1
 ) -> tuple[list[Run], BaseException | None]:
-    """Make more epochs of every training, side by side in threads, which change no bit.
+    """Make more epochs of every training, in parallel threads.
 
-    Returns where they are now, and what ended them early, if anything did: then each has the whole
-    epochs it had made.
+    Returns the trainings, and what ended them early, if anything: then each has its whole epochs.
+    The result does not depend on the number of threads.
     """
-    first = runs[0]  # those that run side by side have made as many epochs
+    first = runs[0]  # parallel trainings have made the same number of epochs
     if first.random_state is None or not first.plan.likelihood.learns_tail:
         return _advance(runs, n_epochs, n_threads)
     burn_in, made = first.plan.burn_in(first.n_epochs), first.fitted.epoch.n_iter
     if not made <= burn_in < made + n_epochs:
         return _advance(runs, n_epochs, n_threads)
-    before, interrupt = list(runs), None
+    before, interrupt = [run._replace(made=()) for run in runs], None
     if burn_in > made:
         before, interrupt = _advance(runs, burn_in - made, n_threads)
     if interrupt is not None:
@@ -642,12 +597,11 @@ def advance(
         q = with_first_tails(run.fitted.posterior, run.plan.likelihood.noise_prior)
         begun.append(run._replace(fitted=replace(run.fitted, posterior=q)))
     moved, interrupt = _advance(begun, made + n_epochs - burn_in, n_threads)
-    after = []
-    for run, then in zip(before, moved, strict=True):
-        earlier = run.made if burn_in > made else ()
-        # Broken off before a whole epoch: the tails have not begun either.
-        after.append(then._replace(made=[*earlier, *then.made]) if then.made else run)
-    return after, interrupt
+    # Broken off before a whole epoch: the tails have not begun either.
+    return [
+        then._replace(made=[*run.made, *then.made]) if then.made else run
+        for run, then in zip(before, moved, strict=True)
+    ], interrupt
 
 
 def _advance(
@@ -666,21 +620,12 @@ def _advance(
 def _task(run: Run, n_epochs: int) -> Task:
     fitted, n, share = run.fitted, _n_seen(run), 1.0
     first, stream = fitted.epoch.n_iter + 1, run.random_state is None
-    if stream:  # the tails do not move with the first rows
+    if stream:  # the tails are not updated on the first rows
         share = len(run.rows.y) / n if fitted.n_samples_seen > 0 else 0.0
-    return task_of(
-        run.plan,
-        fitted.standardizer,
-        fitted.posterior,
-        run.rows,
-        range(first, first + n_epochs),
-        run.n_epochs,
-        n,
-        share=share,
-        random_state=run.random_state,
-        stream=stream,
-        power=run.power,
-    )
+    given = (run.plan, fitted.standardizer, fitted.posterior, run.rows)
+    planned = (range(first, first + n_epochs), run.n_epochs, n)
+    options: Any = {"random_state": run.random_state, "stream": stream, "power": run.power}
+    return task_of(*given, *planned, share=share, **options)
 
 
 def _n_seen(run: Run) -> int:
@@ -688,19 +633,12 @@ def _n_seen(run: Run) -> int:
 
 
 def _after(run: Run, posterior: Posterior, made: Sequence[Epoch], velocity: Velocity = ()) -> Run:
-    """Return where a training is after whole epochs that led to a posterior."""
+    """Return a training after whole epochs with this posterior."""
     if not made:
         return run._replace(made=made)
-    before = run.fitted
     # The rows are new in the first pass only.
-    gained = made[0].sum_log_Z if run.new else 0.0
-    fitted = Fitted(
-        posterior=posterior,
-        standardizer=before.standardizer,
-        epoch=made[-1],
-        log_evidence=before.log_evidence + gained,
-        n_samples_seen=_n_seen(run),
-    )
+    evidence = run.fitted.log_evidence + (made[0].sum_log_Z if run.new else 0.0)
+    fitted = Fitted(posterior, run.fitted.standardizer, made[-1], evidence, _n_seen(run))
     return run._replace(fitted=fitted, made=made, new=False, velocity=velocity)
 
 
@@ -709,7 +647,7 @@ def _after(run: Run, posterior: Posterior, made: Sequence[Epoch], velocity: Velo
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a training by rounds is: all that the next round needs."""
+    """The state of a training by rounds: all that the next round needs."""
 
     posterior: Posterior
     velocity: Velocity = ()  # of the means of the weights
@@ -730,29 +668,24 @@ def rounds(
 
 
 def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[State, Epoch | None]:
-    """Let every shard absorb its next rows, combine what they made of q, refine, and record."""
+    """Update every shard on its next rows, combine their q, refine, and record."""
     plan, schedule, n_iter = setting.plan, setting.schedule, state.n_iter + 1
     end = schedule.ends(n_iter)[state.n_round]
-    warm_up = schedule.is_warm_up(n_iter, state.n_round)
+    # In the first round of several shards their rows are absorbed one after the other.
+    warm_up = schedule.n_shards > 1 and (n_iter, state.n_round) == (1, 0)
     begins = state.n_round == 0 and state.n_iter == plan.burn_in(setting.n_epochs)
     if plan.likelihood.learns_tail and begins:
         q = with_first_tails(state.posterior, plan.likelihood.noise_prior)
         state = replace(state, posterior=q)
     refine = plan.refine and (warm_up or end == 1.0)
+    sizes, alone = schedule.sizes, refine and schedule.n_shards == 1
     works = [
-        Work(
-            part,
-            setting,
-            state.posterior,
-            schedule.sizes[part.shard],
-            refine and schedule.n_shards == 1,
-        )
+        Work(part, setting, state.posterior, sizes[part.shard], alone)
         for part in schedule.parts(n_iter, state.n_round)
     ]
     if warm_up:
-        rows = joined(map_shards(take, works))
-        alone = replace(works[0], size=schedule.n, refine=refine)
-        absorbed = [absorb_rows(rows, alone)]
+        rows = joined(map_shards(lambda shard, work: shard(work.part), works))
+        absorbed = [absorb(lambda _: rows, replace(works[0], size=schedule.n, refine=refine))]
     else:
         absorbed = map_shards(absorb, works)
     posterior, velocity, n_held = combine(state.posterior, absorbed, state.velocity)
@@ -771,16 +704,12 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
 
 
 def number_of_shards(n_shards: int | None, n: int) -> int:
-    """Return the number of shards that n samples are split into, of those asked for.
-
-    >>> [number_of_shards(*given) for given in [(None, 10**6), (8, 10**6), (8, 1200), (8, 3)]]
-    [1, 8, 2, 1]
-    """
+    """Return the number of shards that n samples are split into, of those asked for."""
     return max(1, min(int(n_shards or 1), n // _FEWEST_ROWS))
 
 
 def train_by_rounds(run: Run, n_shards: int, n_threads: int) -> Iterator[Run]:
-    """Make the epochs that are left over shards in threads; yield where the training is after each.
+    """Make the remaining epochs over shards in threads; yield the training after each.
 
     The result depends on the number of shards, not on the number of threads. On Ctrl-C an epoch
     under way is lost. The generator of the run gives the seed and stays as it is.
@@ -805,13 +734,13 @@ WORTH_TELLING = 1e-4
 """The share of updates that were undone, or made in another way, above which one is warned."""
 
 
-# ---- What epochs observed, as `history_` shows it, and the one warning about it
+# ---- Observations of epochs for `history_`, and the warning about them
 
 
 def summarize(
     first: int, n_points: int, records: Records, standardizer: Standardizer
 ) -> list[Epoch]:
-    """Bring what epochs over n points observed into target units; the first has this `n_iter`."""
+    """Convert observations of epochs over n points to target units; the first has this `n_iter`."""
     y_scale2, log_y_scale = (standardizer.y_scale**2).tolist(), standardizer.log_y_scale
     epochs = []
     for n_iter, (log_Z_sums, counts, noise, prior, tail) in enumerate(
@@ -823,21 +752,12 @@ def summarize(
             beta / (alpha - 1.0) * math.exp(0.5 * s2) * scale2
             for alpha, beta, s2, scale2 in zip(*noise, tail, y_scale2, strict=False)
         ]
-        # A density of standardized targets, divided by their scales, is one of the targets.
+        # The density of the targets is the density of standardized targets divided by the scales.
         mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale
-        epochs.append(
-            Epoch(
-                n_iter,
-                n_absorbed,
-                mean_log_Z,
-                noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance),
-                prior[1] / (prior[0] - 1.0),
-                undone,
-                guarded,
-                skipped,
-                skipped_factors,
-            )
-        )
+        noises = noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance)
+        prior_variance = prior[1] / (prior[0] - 1.0)
+        observed = (mean_log_Z, noises, prior_variance, undone, guarded, skipped, skipped_factors)
+        epochs.append(Epoch(n_iter, n_absorbed, *observed))
     return epochs
 
 
@@ -849,18 +769,14 @@ def epoch_of(
     counts: Array,
     standardizer: Standardizer,
 ) -> Epoch:
-    """Return the record of an epoch in parts that ended with a posterior and observed these sums.
-
-    The sum of log Z is standardized; the counts, (4,), are as in `Records`.
-    """
+    """Return the record of an epoch in parts from its sums; counts, (4,), are as in `Records`."""
     records = Records.of_epoch(posterior, [], [])
     records = records._replace(log_Z_sums=np.array([[log_Z_sum]]), counts=counts[np.newaxis])
-    (epoch,) = summarize(n_iter, n_points, records, standardizer)
-    return epoch
+    return summarize(n_iter, n_points, records, standardizer)[0]
 
 
 def check_learned(history: list[Epoch]) -> None:
-    """Refuse a fit in which not one point could be absorbed: the weights are still the prior."""
+    """Refuse a fit in which all points were skipped: the weights are still the prior."""
     n_skipped = sum(epoch.n_skipped_points for epoch in history)
     if n_skipped and not any(epoch.n_points for epoch in history):
         raise ValueError(
@@ -871,25 +787,22 @@ def check_learned(history: list[Epoch]) -> None:
 
 
 class UpdateWarning(RuntimeWarning):
-    """Many updates were undone or made in another way; no row was left out."""
+    """Many updates were undone or made by quadrature; no row was skipped."""
 
 
 def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
-    """Warn once of what training had to leave out or compute in another way.
+    """Warn once about skipped points, and about updates that were undone or guarded.
 
-    Points that were skipped are told always. Weight updates that were undone, or held up by
-    rounds, and noise updates made by quadrature, are told above one in 10,000 of their kind: a few
-    are ordinary.
+    Skipped points are always reported; weight updates that were undone or bounded by rounds, and
+    noise updates by quadrature, above one in 10,000 of their kind.
     """
     names = ("n_points", "n_undone", "n_guarded", "n_skipped_points", "n_held")
-    n_points, n_undone, n_guarded, n_skipped, n_held = (
-        sum(getattr(epoch, name) for epoch in history) for name in names
-    )
+    sums = (sum(getattr(epoch, name) for epoch in history) for name in names)
+    n_points, n_undone, n_guarded, n_skipped, n_held = sums
     if not (n_undone or n_guarded or n_skipped or n_held):
-        return  # nearly always, and a stream calls for every row
+        return  # the usual case, and a stream calls this for every row
     of_weights = WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)
-    many = n_undone > of_weights or n_held > of_weights
-    many |= n_guarded > WORTH_TELLING * n_points
+    many = max(n_undone, n_held) > of_weights or n_guarded > WORTH_TELLING * n_points
     if n_skipped or many:
         counts = {
             "weight updates undone (their new variance was not positive)": n_undone,

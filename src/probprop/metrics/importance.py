@@ -1,4 +1,4 @@
-"""What predictions depend on: columns shuffled among the rows, or set to given values."""
+"""Permutation importance and partial dependence."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from probprop.distributions.classes import ClassMixture
 from probprop.estimators.kind import classes_of
 from probprop.estimators.validation import check_int
 from probprop.metrics.regression import rmse
+from probprop.table.names import as_frame
 
 _PREDICTIONS = 200_000  # of single rows, at most, but for the fewest rows
 _FEWEST, _MOST = 200, 2_000  # rows of X that are used
@@ -25,13 +26,13 @@ _ALL_COLUMNS, _KEPT = 100, 16  # above so many columns, only the best are follow
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """What shuffling each column does to the predictions of one target.
+    """Permutation importance of each column for the predictions of one target.
 
     Parameters
     ----------
     names : tuple of str
-        The columns, the most important first. If there are more than 100, only 16 are ranked: they
-        are left after groups of columns were shuffled and the groups with the least loss dropped.
+        The columns, the most important first. If there are more than 100, only the 16 that remain
+        after dropping unimportant groups of columns are ranked.
     loss, error : ndarray of shape (n_names, n_repeats)
         Decrease of the mean log-likelihood, in nats per sample, and increase of the RMSE, in target
         units, in each repetition. For classes, increase of log-loss and error rate.
@@ -58,17 +59,18 @@ def permutation_importance(
     random_state: int = 0,
     out_of_fold: bool = False,
 ) -> list[Importance]:
-    """Rank columns by what is lost when their values are shuffled among the samples.
+    """Rank columns by the loss when their values are shuffled among the samples.
 
     Use a test set, or out-of-fold samples. A column that is redundant given another one is ranked
     low. The list has an `Importance` for each target, or one for classes.
 
     Parameters
     ----------
-    model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+    model : estimator of probprop, Pipeline that ends with one, or TableModel
         Fitted.
     X : table or array-like of shape (n, n_features)
-        Of many rows a random 200 to 2,000 are used, the fewer the more columns there are.
+        Samples as `model` takes them. Of many a random 200 to 2,000 are used, the fewer the more
+        columns there are.
     y : array-like of shape (n,), or (n, K) for several targets
         Observed targets, or class labels, all of them in ``model.classes_``.
     columns : mapping of str to sequence of int, default=None
@@ -93,11 +95,19 @@ def permutation_importance(
     (('2', '0', '1'), True)
     """
     check_int("n_repeats", n_repeats, 1)
-    if (encoder := getattr(model, "encoder_", None)) is not None:
-        X, model = encoder.transform(X), model.on_inputs()
+    ready: Callable[[Any], Any] | None = None
+    if hasattr(model, "steps"):  # a pipeline transforms the samples whenever a column is shuffled
+        ready, model = model[:-1].transform, model[-1]
+    elif hasattr(model, "encoder"):  # a TableModel
+        columns = model.encoder.places if columns is None else columns
+        X, model = model.encode(X), model.estimator
+    elif (encoder := getattr(model, "encoder_", None)) is not None:
         columns = encoder.places if columns is None else columns
-    rows, observed = np.asarray(X), np.asarray(y)
-    groups = {str(i): [i] for i in range(rows.shape[1])} if columns is None else dict(columns)
+        X, model = encoder.transform(X), model.on_inputs()
+    frame, observed = None if ready is None else as_frame(X), np.asarray(y)
+    rows: Any = np.asarray(X) if frame is None else frame
+    every = range(rows.shape[1]) if frame is None else frame.columns
+    groups = {str(k): [i] for i, k in enumerate(every)} if columns is None else dict(columns)
     if not groups or not len(rows):
         raise ValueError("X must have a row and a column, so that there is something to shuffle.")
     if out_of_fold and len(getattr(model, "oof_rows_", ())) != len(rows):
@@ -110,11 +120,12 @@ def permutation_importance(
     n_ranked = len(names) if len(names) <= _ALL_COLUMNS else _KEPT
     most = int(np.clip(_PREDICTIONS // (n_ranked * n_repeats), _FEWEST, _MOST))
     some = np.sort(random.permutation(len(rows))[:most])
-    rows, observed = rows[some], observed[some]
+    rows, observed = rows[some] if frame is None else frame.iloc[some], observed[some]
 
-    def scores(moved: Array) -> FloatArray:
+    def scores(moved: Any) -> FloatArray:
         n = len(moved)
-        predictive = _predictive(model, moved, some[:n] if out_of_fold else None)
+        inputs = moved if ready is None else ready(moved)
+        predictive = _predictive(model, inputs, some[:n] if out_of_fold else None)
         return _scores(predictive, classes_of(model), observed[:n])
 
     before = scores(rows)
@@ -134,11 +145,15 @@ def permutation_importance(
     return ranked
 
 
-def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) -> Array:
-    """Return X with some of its columns shuffled, all of them in the same way."""
-    moved = rows.copy()
-    moved[:, place] = rows[random.permutation(len(rows))][:, place]
-    return moved
+def _shuffled(rows: Any, place: Sequence[int], random: np.random.RandomState) -> Any:
+    """Return X, or a frame, with some of its columns shuffled, all of them in the same way."""
+    moved, order = rows.copy(), random.permutation(len(rows))
+    if isinstance(rows, np.ndarray):
+        moved[:, place] = rows[order][:, place]
+        return moved
+    return moved.assign(
+        **{k: moved[k].take(order).set_axis(moved.index) for k in moved.columns[list(place)]}
+    )
 
 
 def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:
@@ -186,7 +201,7 @@ def _screened(
         parts = [half for part in best for half in np.array_split(part, 2) if len(half)]
 
 
-# ---- What is predicted if some columns of all rows are set to given values, the others left
+# ---- Average predictions with some columns set to given values
 
 
 _STDS = 2.0  # half the width of the band

@@ -1,4 +1,4 @@
-"""Are predictions calibrated? How far intervals and probabilities are off, and whether by chance.
+"""Calibration verdict: the size of a miscalibration, and whether chance explains it.
 
 The size of a miscalibration is in the intervals' own units: the factor s by which all central
 intervals would have to be scaled. With u the predictive cdf of a target and z = Phi^-1(u), which is
@@ -8,8 +8,8 @@ Values beyond the 95 % interval count only as being there, so that outliers do n
 Whether chance explains it is a Kolmogorov-Smirnov test over all levels: `|2 u - 1|` is the level of
 the smallest central interval that contains the target, and is uniform if intervals are calibrated.
 The same test judges thirds of the samples, by size of the prediction and of its standard deviation,
-because intervals can be calibrated on average and nowhere else. Probabilities of classes are judged
-by the accuracy.
+because intervals can be calibrated on average only. Class probabilities are compared with the
+accuracy.
 """
 
 from __future__ import annotations
@@ -155,21 +155,10 @@ class Verdict:
 def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     """Judge intervals on samples whose targets are known.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Observed targets, in target units.
-    predictive : TargetDistribution
-        Predictions for the same n samples.
+    `y`, (n,), are observed targets, `predictive` the TargetDistribution of the same samples.
+    ``str`` of the verdict says it in words. From 60 samples on, thirds by size of the prediction
+    and of its standard deviation are judged too.
 
-    Returns
-    -------
-    Verdict
-        ``str`` of it says it in words. From 60 samples on, thirds by size of the prediction and of
-        its standard deviation are judged too.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import Mixture
     >>> y = np.random.RandomState(0).standard_normal(500)
@@ -241,7 +230,7 @@ def _size(value: float, digits: int) -> str:
 
 
 def largest_by_chance(n: int) -> float:
-    """Return the distance of coverage and level that 5 % of calibrated models exceed somewhere."""
+    """Return the critical distance of coverage and level at 5 %, over all levels."""
     return float(kstwo.isf(SIGNIFICANCE, n))
 
 
@@ -293,7 +282,7 @@ class ClassVerdict:
 
     @property
     def p_value(self) -> float:
-        """Share of calibrated models that are further off on as many rows."""
+        """p-value: probability of a larger difference for calibrated probabilities."""
         return float(erfc(abs(self.off) / self.error / math.sqrt(2.0))) if self.error else 1.0
 
     @property

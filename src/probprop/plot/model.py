@@ -128,9 +128,9 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the calibrated out-of-fold log-likelihood against the epochs, for every candidate.
 
     Colors and markers tell encodings, layers, powers of the target and kinds of noise apart, line
-    styles tell evidence caps; "32 ramps, 50 + 50, logarithm" has 32 ramps beside each column and
-    two layers of 50 units, and predicts the logarithm of the target. Rings mark the stacked
-    candidates. Curves far below the others are cut off by the axis.
+    styles tell evidence caps; "32 ramps, 50 + 50, logarithm" has piecewise-linear encoding with 32
+    bins and two layers of 50 units, and predicts the logarithm of the target. Rings mark the
+    stacked candidates. Curves far below the others are cut off by the axis.
 
     Parameters
     ----------

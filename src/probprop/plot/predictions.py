@@ -139,7 +139,7 @@ def calibration(
     ax.set(xlim=(0, 1), ylim=(0, 1))
     parts.in_percent(ax)
     ax.set(xlabel="expected coverage", ylabel=f"observed coverage of {target}")
-    # The larger corner: below the diagonal of a model that is too cautious, above of the others.
+    # The larger corner: below the diagonal of an under-confident model, above otherwise.
     corner: Any = "lower right" if (observed - expected).mean() >= 0.0 else "upper left"
     ax.legend(loc=corner, fontsize=9, handlelength=1.5, frameon=False)
     return ax
@@ -177,11 +177,11 @@ _LONGEST = 12  # letters of a class on an axis
 
 
 def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Draw how often the predicted class is right against how probable it was said to be.
+    """Draw the reliability diagram: accuracy against confidence.
 
-    Below the diagonal the model is too sure, above it too cautious. The bars are where a
-    calibrated model lies, in each bin of the confidence, in 95 of 100 cases with so few rows;
-    a larger dot stands for more rows. The legend has the calibration error.
+    Below the diagonal the model is over-confident, above it under-confident. The bars are 95 %
+    ranges of a calibrated model in each bin of the confidence, given the number of rows; larger
+    dots mean more rows. The legend has the calibration error.
 
     Parameters
     ----------
@@ -369,9 +369,8 @@ def partial_dependence(
 ) -> Axes:
     """Draw the predicted mean against one feature, averaged over the rows, with ±2 std.
 
-    The band is what the model does not know: its standard deviation without the noise,
-    averaged over the rows as well. A feature with ten values or fewer has error bars.
-    Ticks at the bottom are the rows.
+    The band is the epistemic standard deviation, averaged over the rows as well. A feature with ten
+    values or fewer has error bars. Ticks at the bottom are the rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One assumed-density-filtering pass: absorb the likelihood of one point after another.
+"""One pass of assumed density filtering (ADF): update q on one point after another.
 
 Arrays of a layer have its n_out units last; a leading axis of rows is carried along, so
 the forward functions serve one point, shape (n_in,), and many, shape (n, n_in).
@@ -148,7 +148,7 @@ def mean_update(m_w: Array, v_w: Array, dlogZ_dm_w: Array) -> Array:
 def gaussian_update(
     m_w: Array, v_w: Array, dlogZ_dm_w: Array, dlogZ_dv_w: Array
 ) -> tuple[Array, Array, int]:
-    """Match the moments of each weight, [PBP15] Eqs. (6) and (7), and count those that stay."""
+    """Match the moments of each weight, [PBP15] Eqs. (6) and (7), and count unchanged ones."""
     m_w_new = mean_update(m_w, v_w, dlogZ_dm_w)
     v_w_new = v_w - v_w * v_w * (dlogZ_dm_w * dlogZ_dm_w - 2.0 * dlogZ_dv_w)
     # Differs from [PBP15] Eq. (7): an update that leaves no valid variance is undone.
@@ -171,7 +171,7 @@ def absorb(
     y_var: Array | None = None,
     power: float = 1.0,
 ) -> tuple[Posterior, PassInfo]:
-    """Absorb the likelihood of one point; every update uses the q from before the point.
+    """Update q on one point (ADF step); every weight's update uses the q from before the point.
 
     x is (D,), and y the target as the likelihood takes it, a float or (K,). `x_var`, (D,), are
     variances of the entries of x. The weight divides the noise variance of the point, or is the
@@ -197,6 +197,7 @@ def absorb(
         gradient = backward(m_w, v_w, passed, evidence)
         updates = [gaussian_update(*layer) for layer in zip(m_w, v_w, *gradient, strict=True)]
     m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
+    d_tail = () if evidence.dlogZ_dtail is None else tuple(evidence.dlogZ_dtail.tolist())
     n_guarded = 0
     if likelihood.learns_noise:
         (alpha_noise, beta_noise), n_guarded = (
@@ -210,33 +211,24 @@ def absorb(
         replace(
             posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=alpha_noise, beta_noise=beta_noise
         ),
-        PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, 0, _d_tail(evidence)),
+        PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, 0, d_tail),
     )
-
-
-def _d_tail(evidence: Evidence) -> tuple[float, ...]:
-    d_tail = evidence.dlogZ_dtail
-    return () if d_tail is None else tuple(d_tail.tolist())
-
-
-def _summed(terms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    return tuple(math.fsum(of_output) for of_output in zip(*terms, strict=True))
 
 
 def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Array, Array | None]:
     return np.asarray(x, dtype), None if x_var is None else np.asarray(x_var, dtype)
 
 
-# ---- Bounded evidence: q gives back a share of what it absorbed, and forgets bad early passes
+# ---- Bounded evidence: tempering of q, which also removes the influence of the first passes
 #
-# [PBP15] absorbs the likelihood of every point again in every pass, so q becomes too narrow, and
-# the residuals of the first passes stay in the noise for ever. With a `Memory` q is tempered
-# before the points are absorbed, q <- q^(1 - share) prior^share, and never holds more evidence
-# than `capacity` points have: a form of stochastic expectation propagation.
+# [PBP15] uses the likelihood of every point again in every pass, so q becomes too narrow, and
+# the residuals of the first passes stay in the noise. With a `Memory` q is tempered before the
+# updates, q <- q^(1 - share) prior^share, and never contains more evidence than `capacity` points
+# have: a form of stochastic expectation propagation.
 
 
 def temper(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
-    """Return q with the evidence given back that `n_points` points will replace.
+    """Return the tempered q, before updates on `n_points` points.
 
     The prior of a weight is its own approximate factor N(0, 1/v_hat_nat), so that a q without
     any evidence stays as it is; the noise has its Gamma. The Gamma of the prior
@@ -277,12 +269,11 @@ def adf_pass(
     power: float = 1.0,
     seen: FloatArray | None = None,
 ) -> tuple[Posterior, PassInfo]:
-    """Absorb points one after another, in this order of their indices.
+    """Update q on points one after another, in this order of their indices.
 
     X, (n, D), y, (n,) or (n, K), and how they count are as in `absorb`, a row for each point. The
-    memory bounds the evidence q holds: some is given back before new points are absorbed; None is
-    the algorithm of [PBP15]. `seen`, (n, 3 K), takes what a network of the noise sees of every
-    point, as `watched` gives it; NaN of one that was left out.
+    memory bounds the evidence in q; None is the algorithm of [PBP15]. `seen`, (n, 3 K), gets the
+    targets of a noise network from `watched`, NaN for skipped points.
     """
     infos = []
     for t, i in enumerate(order):
@@ -299,13 +290,14 @@ def adf_pass(
         if seen is not None:
             seen[i] = watched(before, X[i], y[i], **point) if info.n_skipped == 0 else np.nan
         infos.append(info)
+    d_tails = zip(*(info.d_tail_sum for info in infos if info.d_tail_sum), strict=True)
     return posterior, PassInfo(
         log_Z_sum=math.fsum(info.log_Z_sum for info in infos),
         n_points=len(infos),
         n_undone=sum(info.n_undone for info in infos),
         n_guarded=sum(info.n_guarded for info in infos),
         n_skipped=sum(info.n_skipped for info in infos),
-        d_tail_sum=_summed([info.d_tail_sum for info in infos if info.d_tail_sum]),
+        d_tail_sum=tuple(map(math.fsum, d_tails)),
     )
 
 
@@ -319,7 +311,7 @@ def watched(
     weight: float = 1.0,
     y_var: Array | None = None,
 ) -> FloatArray:
-    """Return what a network of the noise sees of a point before it is absorbed, (3 K,).
+    """Return the targets of a noise network at a point, before the update, (3 K,).
 
     These are the residuals, the variances of the outputs and the levels of the noise: targets of
     the likelihood `SCALE`, in the units in which the weight is 1. Parameters as in `absorb`.

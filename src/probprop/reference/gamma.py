@@ -22,7 +22,7 @@ _DROP = 40.0  # exp(-40) of a mode's height is the end of its tail
 def gamma_increments(alpha: float, beta: float, d2: float, v: float) -> tuple[float, float]:
     """Evaluate [PBP15] Eqs. (9) and (10) as increments of alpha (> 1) and beta (> 0).
 
-    d2 is the squared residual, v the variance beside 1/gamma. The increments are NaN where the
+    d2 is the squared residual, v the variance without 1/gamma. The increments are NaN where the
     closed form overflows. However large alpha is, their errors are roundings of 1 and beta/alpha,
     the contribution of one observation.
     """
@@ -64,7 +64,7 @@ def is_valid_gamma(alpha_new: float, beta_new: float) -> bool:
 def is_sound_update(
     alpha: float, beta: float, d2: float, alpha_new: float, beta_new: float
 ) -> bool:
-    """Whether the closed form gave a Gamma, and one whose mean is not absurdly small.
+    """Whether the closed form gave a Gamma with a plausible mean.
 
     The residual can at most be all noise, so exactly E[gamma] >= alpha/(beta + d2/2). For an
     outlier with v below the noise the closed form stays valid while its mean falls like
@@ -81,7 +81,7 @@ def gamma_update(alpha: float, beta: float, d2: float, v: float) -> tuple[float,
     alpha_new, beta_new = alpha + delta_alpha, beta + delta_beta
     if is_sound_update(alpha, beta, d2, alpha_new, beta_new):
         return alpha_new, beta_new, False
-    # Differs from [PBP15] Eqs. (9), (10): for an outlier they give no Gamma, or a wild one.
+    # Differs from [PBP15] Eqs. (9), (10): for an outlier they give no Gamma, or an inaccurate one.
     return *gamma_moments_by_quadrature(alpha, beta, d2, v), True
 
 
@@ -118,7 +118,7 @@ def gamma_moments_by_quadrature(
     alpha_new = (1.0 + e_mean) ** 2 / e_var
     ratio = (1.0 + e_mean) * float(weight @ np.exp(-h))  # E[gamma] E[1/gamma] > 1
     if alpha_new > 2.0 * ratio * (alpha_new - 1.0):
-        # Differs from [PBP15] Eqs. (9), (10): E[1/gamma] in place of Var[gamma].
+        # Differs from [PBP15] Eqs. (9), (10): E[1/gamma] instead of Var[gamma].
         alpha_new = ratio / (ratio - 1.0)
     return alpha_new, alpha_new / mean
 

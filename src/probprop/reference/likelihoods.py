@@ -43,7 +43,7 @@ LogZ = Callable[..., Evidence]
 
 
 class PointLikelihood(Protocol):
-    """What an ADF pass must know about a likelihood."""
+    """What an ADF pass needs from a likelihood."""
 
     @property
     def name(self) -> str:
@@ -147,7 +147,7 @@ def heavy_gamma_update(
     """Update the Gamma of the noise precision, [PBP15] Eqs. (9) and (10), where tail > 0.
 
     Z, Z1 and Z2 differ in the level only: beta/(alpha - 1), beta/alpha, beta/(alpha + 1). The
-    residual is d, and v the variance beside the noise. `d_level` and `d_tail` are derivatives of
+    residual is d, and v the variance without the noise. `d_level` and `d_tail` are derivatives of
     log Z by log(level) and by the tail; the second one by log(level) is 2 d_tail - d_level^2.
     Returns alpha_new, beta_new, and whether they come from a quadrature over the precision.
     """
@@ -378,7 +378,7 @@ SCALE = Policy("scale", False, False, lambda m, v, y, noise, tail=None: log_Z_sc
 """The likelihood of a scale as a `PointLikelihood`."""
 
 
-# ---- What an absorbed point does to the Gammas of the noise precisions, one per target
+# ---- Updates of the Gammas of the noise precisions, one per target
 
 
 def noise_update(

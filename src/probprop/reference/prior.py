@@ -58,10 +58,10 @@ def refine_factor(
     if not (v_cav < _V_CAV_MAX and alpha_cav > 1.0 and beta_cav > 0.0):
         return skipped
 
-    # Differs from supplement section 6: a weight the data say little about is left alone. It
-    # has nothing to say about lambda, whose estimate would run away in deep networks; and
-    # every change of lambda would move its mean, which is still the random one it began
-    # with, in proportion: once 1/lambda falls, the signal dies layer by layer.
+    # Differs from supplement section 6: the factor of a weight about which the data are not
+    # informative is unchanged. Otherwise the estimate of lambda would diverge in deep
+    # networks, and every change of lambda would rescale the mean of the weight, which is
+    # still its random initial value: once 1/lambda falls, the signal vanishes layer by layer.
     uninformative = factor, alpha_prior, beta_prior, Outcome.UNINFORMATIVE
     v_prior = beta_cav / (alpha_cav - 1.0)
     if v_cav >= informative_ratio * v_prior:

@@ -1,4 +1,4 @@
-"""Points that count otherwise than once: weights, known errors of the targets, a power of Z.
+"""Weighted points: weights, known errors of the targets, a power of Z.
 
 Where weights divide the noise, the target of a point of weight w, known up to the variance e^2,
 has the variance v + e^2 + noise/w. Times sqrt(w) that is a point of weight 1: with
@@ -14,9 +14,9 @@ multiplies log Z, its slope and h:
 
     log Z -> p log Z,   d_m -> p d_m,   d_v -> p d_v + (p^2 - p)/2 d_m^2.
 
-That takes log Z for a parabola. A power above 1 can be too far for it, so it is taken in shares:
-the outputs are moved by a share of 1 or more, then log Z is evaluated again there. What all shares
-together do to the outputs, they do to the network.
+This approximates log Z by a parabola, which is too coarse for powers far above 1. They are applied
+in shares: the outputs are moved by a share of 1 or more, then log Z is evaluated again there. The
+network gets the combined step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_SHARES = 1000  # ten are many
 
 
 class OnePoint(NamedTuple):
-    """A target beside the moments of its outputs, in units in which its weight is 1."""
+    """A target and the moments of its outputs, in units in which its weight is 1."""
 
     m: FloatArray  # (K,)
     v: FloatArray  # (K,)
@@ -49,7 +49,7 @@ def rescaled(
     weight: float = 1.0,
     y_var: Array | None = None,
 ) -> OnePoint:
-    """Add what is known of the target's error; where the weight divides the noise, scale by it.
+    """Add the known variance of the target; if the weight divides the noise, scale by it.
 
     m and v, (K,), are the moments of the outputs, y is the target as the likelihood takes it, and
     `y_var`, (K,), are its known variances.

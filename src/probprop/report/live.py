@@ -268,7 +268,9 @@ def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
         x = np.empty((0, len(at))) if rows is None else rows.X[:, at]
         ends = None if box is None else (float(box.low[at[0]]), float(box.high[at[0]]))
         column = _Column(model, name, rows, x, mean[at], scale[at], ends)
-        columns.append({"name": name, "kind": kind, "at": at[0]} | describe[kind](column))
+        columns.append(
+            {"name": name, "kind": kind, "at": at[0], "size": len(at)} | describe[kind](column)
+        )
     return columns
 
 
@@ -316,12 +318,13 @@ def _boolean(column: _Column) -> Tree:
 
 
 def _text(column: _Column) -> Tree:
-    categories = list(column.model.encoder[column.name].levels)
+    encoder = column.model.encoder[column.name]
+    known: Tree = {"categories": list(encoder.levels), "ranks": list(encoder.ranks)}
+    n = len(encoder.levels)
     if column.rows is None:
-        return {"categories": categories, "typical": categories[int(np.argmax(column.mean))]}
-    counts = (column.x == 1.0).sum(axis=0)
-    typical = categories[int(np.argmax(counts))]
-    return {"categories": categories, "typical": typical, "counts": counts}
+        return known | {"typical": encoder.levels[int(np.argmax(column.mean[:n]))]}
+    counts = (column.x[:, :n] == 1.0).sum(axis=0)
+    return known | {"typical": encoder.levels[int(np.argmax(counts))], "counts": counts}
 
 
 def _date(column: _Column) -> Tree:
@@ -383,6 +386,7 @@ def _cells(model: TableModel, name: str, rows: Encoded, at: list[int]) -> list[A
             return [None if np.isnan(v) else bool(v) for v in x[:, 0].tolist()]
         case "text":
             known = model.encoder[name].levels
+            x = x[:, : len(known)]
             return [known[int(np.argmax(row))] if (row == 1.0).any() else None for row in x]
         case _:
             when = _dates_of(model, name, rows.frame)

@@ -1,1 +1,1 @@
-"""Estimators that choose their own settings by cross-validation."""
+"""Estimators that select their hyperparameters by cross-validation."""

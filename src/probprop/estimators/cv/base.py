@@ -172,9 +172,9 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             comparison and calibration. Samples of weight 0 are left out before anything else.
         groups : array-like of shape (n_samples,), default=None
             Samples of one group are always in the same fold, if `cv` is an int or a splitter that
-            knows groups.
+            supports groups.
         callback : callable, default=None
-            Called now and then with the share of the work that is done, 0 to 1: a float whose
+            Called repeatedly with the share of the work that is done, 0 to 1: a float whose
             attribute `stage` says what is being done.
         checkpoint : str or path-like, default=None
             A file for the state of all networks, up to tens of MB. The same call continues from it,
@@ -254,8 +254,8 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.oof_rows_ = rows if counts is None else counts[rows]
         return found
 
-    # A new sample belongs to one fold, in turn. The network of that fold predicts it and never
-    # learns it, so that the calibration goes on with out-of-fold predictions.
+    # A new sample is assigned to one fold, in turn. The network of that fold predicts it and is
+    # never trained on it, so that the calibration uses out-of-fold predictions only.
 
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> list[Epoch]:
         """Do what `partial_fit` does; return the passes that were made."""
@@ -296,7 +296,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return self.calibration_.after(parts, self._group_weights, rows)
 
     def _outputs(self, X: ArrayLike) -> Outputs:
-        """Return what every member says about samples, not calibrated."""
+        """Return the outputs of every member for samples, not calibrated."""
         check_is_fitted(self)
         rows = self.bounds_.apply(check_inputs(self, X))
         n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
@@ -390,13 +390,13 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Predict the samples ``oof_rows_[at]``, or changed ones, without the networks that
         learned them.
 
-        Each row of X is predicted by the networks that held out that sample, calibrated like
-        `oof_predictive_`, so that the features of training samples can be changed and the loss
+        Each row of X is predicted by the networks that were not trained on that sample, calibrated
+        like `oof_predictive_`, so that the features of training samples can be changed and the loss
         measured, as permutation importance does. Internal: a model from a file has no such samples.
         """
 
     def _oof_outputs(self, X: ArrayLike, at: Array | slice) -> tuple[Outputs, Array]:
-        """Return what the networks that held out each sample say, (k, n), and which these are."""
+        """Return the out-of-fold outputs of each sample, (k, n), and which networks these are."""
         outputs, own = self._outputs(X), self.oof_members_[:, at]
         place = own if outputs.mean.ndim == 2 else own[:, :, np.newaxis]
         mean, variance = (np.take_along_axis(each, place, axis=0) for each in outputs[:2])
@@ -410,13 +410,17 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise AttributeError("columns_ is for models that were fitted to a table, not an array")
         return self.encoder_.columns_
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Show the parameters, and the columns of a table below them."""
+        shown: str = super().__repr__(N_CHAR_MAX)
+        columns = "" if self.encoder_ is None else self.columns_.to_string(index=False)
+        return f"{shown}\n{columns}" if columns else shown
+
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Show the estimator in notebooks, and the columns of its table below it."""
         shown: dict[str, str] = super()._repr_mimebundle_(**options)
-        if self.encoder_ is not None:
-            shown["text/plain"] += "\n" + self.columns_.to_string(index=False)
-            if "text/html" in shown:
-                shown["text/html"] += self.columns_.to_html(index=False)
+        if self.encoder_ is not None and "text/html" in shown:
+            shown["text/html"] += self.columns_.to_html(index=False)
         return shown
 
     def on_inputs(self) -> Self:
@@ -476,7 +480,7 @@ def policy_of(model: PBPEstimatorCV, n_samples: int) -> Policy:
 
 
 def _has_gaps(model: PBPEstimatorCV, X: Array) -> bool:
-    """Whether missing values are worth the time that a calibrated joint distribution takes."""
+    """Whether to learn a calibrated joint distribution, which takes time."""
     return model.missing == "marginalize" or (model.missing == "auto" and bool(np.isnan(X).any()))
 
 

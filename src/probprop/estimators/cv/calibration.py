@@ -1,22 +1,22 @@
 """From out-of-fold predictions to calibrated ones: a variance scaling factor, or a temperature.
 
-Regression. A network trained to the end is too sure of itself, in its posterior and in its noise.
+Regression. A network trained to convergence is over-confident, in its posterior and its noise.
 With r the residual of an out-of-fold sample, v and kappa the variances of model and noise there,
 
     a^2 = (weighted) mean of r^2 / (v + kappa)
 
-is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. If every sample was held out by
-one network of each of several stacked trials, with weights w, r the residual of the weighted mean
-of their predictions, d the variance between these and k = 1 / sum of w^2 their effective number,
-then in units of v + kappa
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. If every sample is predicted out
+of fold by one network of each of several stacked trials, with weights w, r the residual of the
+weighted mean of their predictions, d the variance between these and k = 1 / sum of w^2 their
+effective number, then in units of v + kappa
 
     E r^2 = s + d / k,    of M networks    s + d / M,
 
 with s what networks have in common. The mixture of M has the variance (1 - 1/M) d between its
 members, so that this much less is left for each of them.
 
-Heteroscedastic noise. The noise variance of a sample is a^2 kappa exp(h(x)). A small network gives
-h ~ N(m_h, v_h), and learns it from the residuals with the likelihood `Scale`:
+Heteroscedastic noise. The noise variance of a sample is a^2 kappa exp(h(x)). A small network
+predicts h ~ N(m_h, v_h), trained on the residuals with the likelihood `Scale`:
 
     p(r) = integral of N(r | 0, a^2 v + a^2 kappa e^h) N(h | m_h, v_h) dh.
 
@@ -27,8 +27,8 @@ With d_j the distance of feature j from the range of the training samples, in st
 the feature, the model has the additional variance slope^2 sum_j d_j^2.
 
 Classification. The temperature T multiplies the variances of outputs f ~ N(m, v) and of their unit
-noise, as a^2 does: for two classes p = Phi(m / sqrt(T (1 + v))). Far out in the tails log p is
-divided by T, whence the name.
+noise, as a^2 does: for two classes p = Phi(m / sqrt(T (1 + v))). In the tails log p is divided by
+T, hence the name.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(
 # recording errors −12.2, with 0.3 −9.1); just beyond the range 0.4 costs more (0.62 against 0.72).
 
 # The noise network.
-_N_BINS = 16  # it sees encoded rows, whatever the networks of the mean see
+_N_BINS = 16  # its inputs are encoded rows, whatever the inputs of the other networks
 _HIDDEN = (20,)
 _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
-_N_PARTS = 5  # of the rows of a single fold, to score the noise network
-_N_SEEN = 5  # rows, of 400 or more, that must have a level of the noise for it to be seen
+_N_PARTS = 5  # of the rows of a single fold, to evaluate the noise network
+_N_SEEN = 5  # of 400 rows or more, the bounds are the fifth smallest and largest levels
 
 # The temperature.
 _WIDTH = 0.5  # of log T before any row: labels that are all right would let T go to 0
@@ -81,13 +81,13 @@ _LARGEST_STEP = 1.0  # of Newton's method
 _TOLERANCE = 0.005  # of log T
 _MOST_STEPS = 30
 _MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
-_FEWEST_ROWS = 1_000  # half a nat in all is what a parameter costs that is learned from rows
+_FEWEST_ROWS = 1_000  # half a nat in all is the cost of a parameter that is learned from rows
 
 Weights = FloatArray | None  # how much each row counts, (n,); None: all the same
 
 
 class FoldOutputs(NamedTuple):
-    """Outputs of the network of a fold for the rows that it had not seen."""
+    """Out-of-fold outputs of the network of a fold."""
 
     fitted: Fitted
     mean: FloatArray  # of its outputs, (n,) or (n, K), standardized
@@ -95,10 +95,10 @@ class FoldOutputs(NamedTuple):
 
 
 class Calibrated(NamedTuple):
-    """What calibration made of the rows held out."""
+    """A calibration and the calibrated out-of-fold predictions."""
 
     calibration: Any  # Calibration or ClassCalibration
-    predictive: Any  # distribution of those rows, by networks that had not seen them
+    predictive: Any  # of the out-of-fold samples
 
 
 def weighted_mean(values: FloatArray, weights: Weights) -> float:
@@ -200,11 +200,11 @@ def pooled(parts: Sequence[OutOfFold], weights: FloatArray) -> OutOfFold:
 
 @dataclass(frozen=True)
 class Squares:
-    """Mean squares over rows held out, in units of the variances that the networks expected."""
+    """Mean squares over out-of-fold samples, in units of the predicted variances."""
 
     error: float  # of the residuals of the mean of `n_pooled` networks
     between: float  # variance between single networks; 0 where each row has one prediction only
-    n_rows: float  # how many rows these are means of, or the sum of their weights
+    n_rows: float  # number of rows averaged, or the sum of their weights
     n_pooled: float = 1.0  # effective number, as is the next
     n_members: float = 1.0  # of the ensemble that is to be calibrated
 
@@ -239,7 +239,7 @@ class Squares:
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """The box that the training rows lie in."""
+    """Bounding box of the training samples."""
 
     low: FloatArray  # (n_features,): the smallest value of each feature
     high: FloatArray
@@ -247,12 +247,12 @@ class Range:
     slope: float  # in target units, for one standard deviation of a feature
 
     def grown(self, X: Array) -> Range:
-        """Return the range that holds the rows of X too."""
+        """Return the range extended to the rows of X."""
         low, high = feature_ends(X)
         return replace(self, low=np.fmin(self.low, low), high=np.fmax(self.high, high))
 
     def nearest(self, X: Array) -> Array:
-        """Return the nearest rows inside; what is missing stays so."""
+        """Return the nearest rows inside; missing values stay missing."""
         low, high = self.low.astype(X.dtype), self.high.astype(X.dtype)
         nearest: Array = np.minimum(np.maximum(X, low), high)
         return nearest
@@ -276,8 +276,8 @@ def range_of(X: Array, unit: float) -> Range:
 
 
 class Levels(NamedTuple):
-    """Bounds on the moments of h(x): where features are combined as in no training sample, the
-    network adds up what it has learned about each, and the noise could exceed any residual.
+    """Bounds on the moments of h(x): for unseen combinations of features, the predicted noise could
+    otherwise exceed any residual.
     """
 
     low: float  # the least mean of h
@@ -286,7 +286,7 @@ class Levels(NamedTuple):
 
 
 def levels_of(h: LogScale) -> Levels:
-    """Return the levels of rows; single ones do not count where there are hundreds."""
+    """Return the levels of rows; of hundreds, single extreme ones are ignored."""
     within = h.bounded()
     k = min(_N_SEEN, 1 + len(within.mean) // 100)
     mean, variance = np.sort(within.mean), np.sort(within.variance)
@@ -297,10 +297,10 @@ def levels_of(h: LogScale) -> Levels:
 class NoiseNetwork:
     """The network of h(x), the logarithm of the noise variance relative to its level."""
 
-    encoding: PiecewiseLinear  # of the rows it sees
+    encoding: PiecewiseLinear  # of its inputs
     posterior: Posterior
     standardizer: Standardizer  # of encoded rows
-    levels: Levels  # of the rows whose residuals it has learned from
+    levels: Levels  # of the rows whose residuals it was trained on
 
     def log_scale(self, X: Array) -> LogScale:
         """Return the distribution of h for every row of X, not encoded, within `levels`."""
@@ -326,10 +326,10 @@ class NoiseNetwork:
 
 
 class LearnedNoise(NamedTuple):
-    """A noise network, and its gain on rows that it had not seen."""
+    """A noise network, and its gain on rows that it was not trained on."""
 
-    network: NoiseNetwork  # learned from all rows
-    held_out: LogScale  # h of every row, by networks that had not seen its fold, within its levels
+    network: NoiseNetwork  # trained on all rows
+    held_out: LogScale  # h of every row, by networks not trained on its fold, within the levels
     gain: FloatArray  # (n,): log density of each row minus its log density without a noise network
 
 
@@ -341,7 +341,7 @@ def learn_noise(
     seed: int,
     n_threads: int,
 ) -> LearnedNoise:
-    """Learn the network from rows held out, and score it by networks that saw all folds but one.
+    """Train the network on out-of-fold residuals; evaluate it by networks without one fold each.
 
     `factor` is the a^2 of the variances in `oof`, which are not calibrated.
     """
@@ -404,7 +404,7 @@ class Calibration:
         Gain of the noise network in log density per sample that it had not seen, and its standard
         error; NaN if none was tried. `partial_fit` leaves them as they were.
     transformation : BoxCox or None, default=None
-        Transformation of the targets before the networks see them.
+        Transformation of the targets of the networks.
     recalibration : Recalibration or None, default=None
         Shape and support of the distribution, or None where neither gains. `partial_fit` leaves the
         shape as it was; if a target lies outside of the support, that end is given up.
@@ -462,7 +462,7 @@ class Calibration:
 
         The noise of each member is (S, 1), and multiplied by `noise_factor`, (n,). h is the output
         of the noise network for these rows, computed here if None; then X has no missing values.
-        None as `weights` of the members stands for equal weights.
+        If `weights` is None, the members have equal weights.
         """
         a, tail = np.sqrt(self.factor), None
         epistemic_stds = np.hypot(a * members.epistemic_std, self.range.std(X))
@@ -490,11 +490,11 @@ class Calibration:
 
 
 class Support(NamedTuple):
-    """Where targets can lie, in target units; infinite ends are none."""
+    """Range of the targets, in target units; an infinite end is no bound."""
 
     low: float
     high: float
-    is_given: bool  # by the user; else it is that of the targets
+    is_given: bool  # whether the user gave it; else it is inferred
 
     @classmethod
     def of(cls, given: Any, y: FloatArray) -> Support | None:
@@ -520,15 +520,15 @@ class Support(NamedTuple):
 
 @dataclass(frozen=True)
 class RegressionScorer:
-    """Scores predictions of values, by residuals and variances."""
+    """Evaluates predictions of values, by residuals and variances."""
 
     likelihood: Gaussian
-    transformation: BoxCox | None = None  # of the targets that the networks were given
+    transformation: BoxCox | None = None  # of the targets of the networks
     noise: Noise = "auto"
     support: Support | None = None  # of the targets, not transformed
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, RegressionScorer]:
-        """Return targets on the scale of a candidate, and what judges predictions of them."""
+        """Return targets on the scale of a candidate, and the scorer of their predictions."""
         scorer = replace(self, noise=candidate.noise)
         if candidate.power is None:
             return y, scorer
@@ -563,7 +563,7 @@ class RegressionScorer:
         seed: int,
         n_threads: int,
     ) -> Calibrated:
-        """Find the factor of stacked networks, and learn and score a noise network."""
+        """Find the factor of stacked networks, and train and evaluate a noise network."""
         oof, g = pooled(parts, weights), self.transformation
         squares = oof.squares(len(held_out.folds))
         found = Calibration(squares, range_of(encodings.X, oof.unit), transformation=g)
@@ -599,7 +599,7 @@ class RegressionScorer:
 
 @dataclass(frozen=True)
 class LogTemperature:
-    """What is known about log T: a Gaussian."""
+    """Gaussian posterior of log T."""
 
     mean: float = 0.0
     precision: float = 1.0 / _WIDTH**2  # one over its variance
@@ -613,7 +613,7 @@ class LogTemperature:
         at, curvature = self.mean, self.precision
         for _ in range(_MOST_STEPS):
             below, here, above = (objective(at + d) for d in (-_STEP, 0.0, _STEP))
-            # The rows say something, or nothing; where they seem to say less the mode is far.
+            # The curvature of the likelihood is never negative, except far from the mode.
             curvature = max(self.precision, (above - 2.0 * here + below) / _STEP**2)
             step = -(above - below) / (2.0 * _STEP) / curvature
             at += float(np.clip(step, -_LARGEST_STEP, _LARGEST_STEP))
@@ -624,16 +624,16 @@ class LogTemperature:
 
 @dataclass(frozen=True, eq=False)
 class LabelsOutOfFold:
-    """Outputs for rows by networks that had not seen them, and the labels of these rows."""
+    """Out-of-fold outputs and labels."""
 
     likelihood: LabelLikelihood
     mean: FloatArray  # of the outputs in units of their noise, not calibrated, (n,) or (n, K)
     variance: FloatArray
     y: Array  # labels, as the likelihood encodes them, (n,) or (n, K)
     weights: Weights = None
-    before: LogTemperature = LogTemperature()  # what is known without these rows
-    beside: tuple[LabelsOutOfFold, ...] = ()  # predictions of the same rows by other networks
-    shares: FloatArray | None = None  # stacking weights of this and those beside it
+    before: LogTemperature = LogTemperature()  # prior, without these rows
+    beside: tuple[LabelsOutOfFold, ...] = ()  # predictions of the same rows by other stacked trials
+    shares: FloatArray | None = None  # stacking weights of all of them
 
     @property
     def factor(self) -> float:
@@ -652,7 +652,7 @@ class LabelsOutOfFold:
 
     @property
     def n_rows(self) -> float:
-        """How many rows there are, or the sum of their weights."""
+        """Number of rows, or the sum of their weights."""
         return float(len(self.y) if self.weights is None else self.weights.sum())
 
     def predictive(self, temperature: float = 1.0) -> ClassMixture:
@@ -686,14 +686,14 @@ def tempered(
 ) -> ClassMixture:
     """Return the probabilities of labels at a temperature T, given outputs.
 
-    In units of the noise, whose variance is T, the variance of the outputs is what it was.
+    In units of the noise, whose variance is T, the variance of the outputs is unchanged.
     """
     return likelihood.of_outputs(mean / np.sqrt(temperature), variance, ENGINES["native"])
 
 
 @dataclass(frozen=True)
 class ClassCalibration:
-    """How the probabilities of the networks were corrected on rows held out.
+    """How the probabilities of the networks were calibrated on out-of-fold samples.
 
     Parameters
     ----------
@@ -725,7 +725,7 @@ class ClassCalibration:
     def after(
         self, parts: Sequence[LabelsOutOfFold], weights: FloatArray, rows: Completed
     ) -> ClassCalibration:
-        """Return the calibration after more rows: what was known about log T is their prior."""
+        """Return the calibration after more rows; the posterior of log T is their prior."""
         before = LogTemperature(float(np.log(self.temperature)), self.precision)
         oof = replace(parts[0], beside=tuple(parts[1:]), shares=weights)
         known = replace(oof, before=before)
@@ -748,7 +748,7 @@ class ClassCalibration:
     ) -> ClassMixture:
         """Return the mixture of S members at the temperature, with outputs (S, n) or (S, n, K).
 
-        None as `weights` of the members, (S,), stands for equal weights.
+        If `weights`, (S,), is None, the members have equal weights.
         """
         outputs = zip(mean, variance, strict=True)
         each = [tempered(likelihood, m, v, self.temperature) for m, v in outputs]
@@ -757,20 +757,20 @@ class ClassCalibration:
 
 @dataclass(frozen=True)
 class ClassificationScorer:
-    """Scores predictions of class labels, by their log probabilities; see `RegressionScorer`."""
+    """Evaluates predictions of labels, by their log probabilities; see `RegressionScorer`."""
 
     likelihood: LabelLikelihood
 
     def out_of_fold(
         self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
     ) -> LabelsOutOfFold:
-        """Return outputs and labels of the rows held out."""
+        """Return out-of-fold outputs and labels."""
         mean = held_out.in_order([own.mean.astype(np.float64) for own in outputs])
         variance = held_out.in_order([own.variance.astype(np.float64) for own in outputs])
         return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ClassificationScorer]:
-        """Return the labels as they are: they have no scale, and no noise of a size."""
+        """Return the labels unchanged: they have no scale."""
         for name, usual in policy.OF_REGRESSION.items():
             if (value := getattr(candidate, name)) != usual:
                 asked = f"{name} of a candidate is for the targets of a regression."

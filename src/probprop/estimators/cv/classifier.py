@@ -25,15 +25,15 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     ----------
     cv : "auto", int, splitter or iterable of (train, test), default="auto"
         As in `PBPRegressorCV`; folds of "auto" and of an int are stratified by class. Every network
-        knows all classes.
+        has all classes.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
-        one of 10 or 48, or two of 48, or 16 ramps beside each and a layer of 48. With more samples:
-        columns alone, with no hidden layer, one of 96, or two of 48, or 32 ramps beside each and a
-        layer of 96. The evidence cap is 10 or 30.
+        one of 10 or 48, or two of 48; or piecewise-linear encoding with 16 bins and a layer of 48.
+        With more samples: columns alone, with no hidden layer, one of 96, or two of 48; or 32 bins
+        and a layer of 96. The evidence cap is 10 or 30.
     budget : {"fast", "good", "best"}, default="good"
         "fast": up to 80 epochs, one layer of 48 (96), evidence cap 10; "good": up to 320 epochs;
-        "best": up to 1,280 epochs, with 64 ramps and two layers of 96 too. With more than 32
+        "best": up to 1,280 epochs, with 64 bins and two layers of 96 too. With more than 32
         classes, see the notes.
     categorical_features : "from_dtype", sequence of str or int, or mask, default="from_dtype"
         Columns of X whose values are categories, as in `TableEncoder`.
@@ -102,8 +102,8 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     ) -> Self:
         """Update the model with new samples. The first call is equivalent to `fit`.
 
-        Each sample belongs to one fold, in turn. The network of that fold predicts it, which
-        updates the temperature, before the others make one pass over it, in the order given.
+        Each sample is assigned to one fold, in turn. The network of that fold predicts it, which
+        updates the temperature, before the other networks are updated on it, in the order given.
         Ctrl-C, or an error, leaves the estimator as it was before the call.
 
         Parameters
@@ -111,7 +111,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
         classes : array-like of shape (n_classes,), default=None
-            All classes there will be, for the first call. None is the classes of its samples.
+            All classes that may occur, for the first call. None means the classes of its samples.
         sample_weight : array-like of shape (n_samples,), default=None
             In the units of `fit`, and divided by its mean weight; None is that mean weight.
 
@@ -129,7 +129,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         X has the shape (n_samples, n_features), the result (n_samples,) or (n_samples, n_labels).
         """
         predicted = self.predict_distribution(X)
-        return self.likelihood_.point(predicted)
+        return predicted.most_probable(self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Predict the probability of every class of `classes_`, or that each label is present.
@@ -151,7 +151,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         return self.calibration_.mixture(mean, variance, self.likelihood_, self.weights_)
 
     def predict_out_of_fold(self, X: ArrayLike, at: Array | slice = slice(None)) -> ClassMixture:
-        """Predict out-of-fold samples, or changed ones, without the networks that learned them."""
+        """Predict out-of-fold samples, or changed ones, by networks not trained on them."""
         (mean, variance, *_), _ = self._oof_outputs(X, at)
         return self.calibration_.mixture(mean, variance, self.likelihood_, self._group_weights)
 

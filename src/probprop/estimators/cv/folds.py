@@ -1,4 +1,4 @@
-"""The encodings of the rows, and the splits that a user asks for."""
+"""Folds, and the encodings of the samples."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Fold:
     """One split of the rows."""
 
     train: Array  # rows to learn from
-    test: Array  # rows held out
-    seed: int  # of the network that learns from them
+    test: Array  # validation rows
+    seed: int  # of the network that is trained on them
 
 
 def make_folds(
@@ -51,7 +51,7 @@ def make_folds(
     stratified: bool = False,
     counts: Array | None = None,
 ) -> list[Fold]:
-    """Split the rows as the parameter `cv` says: an int, a splitter, or pairs (train, test).
+    """Split the rows by the parameter `cv`: an int, a splitter, or pairs (train, test).
 
     An int is that many folds of shuffled rows, or of groups, and no more than there are of them; if
     y is `stratified`, (n,) with few values, the folds share each value alike. `counts` are the rows
@@ -125,11 +125,11 @@ def stratified_folds(y: Array, n_folds: int, rng: RandomState) -> Array:
 
 
 def time_folds(times: Array, n_folds: int) -> list[tuple[Array, Array]]:
-    """Return the rows to learn and to hold out of folds in time, (n,): past before future.
+    """Return the training and validation rows of folds in time, (n,): past before future.
 
-    The later half of the rows is held out in `n_folds` consecutive blocks, each predicted from all
-    rows before it; rows of the same time are in one block. The last block comes first: where few
-    folds decide, it is the one with most rows to learn from.
+    The later half of the rows forms `n_folds` consecutive validation sets, each predicted from all
+    rows before it; rows of the same time are in one set. The last one comes first: where few
+    folds decide, it has the most training rows.
     """
     check_int("cv", n_folds, 2)
     in_order, n = np.sort(times), len(times)
@@ -148,9 +148,9 @@ def time_folds(times: Array, n_folds: int) -> list[tuple[Array, Array]]:
 
 
 def two_holdout_folds(n_rows: int, rng: RandomState) -> list[Fold]:
-    """Return two folds of rows in random order: the first rows are held out, and the last.
+    """Return two folds of shuffled rows, whose validation sets are the first and the last rows.
 
-    No network then needs a copy of its rows. Every call draws other seeds of the networks.
+    No network then needs a copy of its rows. Every call draws other seeds.
     """
     n_held, rows = min(policy.HELD_OUT, n_rows // 5), np.arange(n_rows)
     first, last = rng.randint(2**31 - 1, size=2).tolist()
@@ -172,7 +172,7 @@ def folds_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
 
 @dataclass(frozen=True, eq=False)
 class Encodings:
-    """Rows, and every encoding of them that was asked for. Encoded rows are not stored."""
+    """Samples and their encodings, made when needed. Encoded samples are not stored."""
 
     X: Array  # (n, n_features)
     dtype: np.dtype[Any]  # of the weights
@@ -229,7 +229,7 @@ def side_by_side(rows: Array) -> Array | slice:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """The rows that were held out, in ascending order."""
+    """The validation rows, in ascending order."""
 
     folds: Sequence[Fold]
 
@@ -240,7 +240,7 @@ class HeldOut:
 
     @property
     def fold(self) -> Array:
-        """The fold in which each of `rows` was held out."""
+        """The fold whose validation set has each of `rows`."""
         return self.in_order([np.full(len(f.test), i) for i, f in enumerate(self.folds)])
 
     def in_order(self, per_fold: Sequence[Array]) -> Array:

@@ -2,14 +2,15 @@
 
 Column j has normal scores u_j = Phi^-1(F_j(x_j)), with F_j interpolated between quantiles. Scores,
 and ramps between quantiles of them, are standardized; a Gaussian N(0, S) over all of these inputs
-stands for the joint distribution of the features. Given the inputs o of the features that are
-present, the others have the mean S_mo S_oo^-1 a_o and the covariance S_mm - S_mo S_oo^-1 S_om.
+is the model of the joint distribution of the features. Given the inputs o of the features that
+are present, the missing ones have the mean S_mo S_oo^-1 a_o and the covariance S_mm - S_mo S_oo^-1
+S_om.
 
 The scores of a sample's missing features are then placed at quasi-random nodes of that Gaussian.
 Each node is a completed sample, whose values occur in the training samples or lie between two that
 do. The ramps follow from the scores. A node counts less the less likely its ramps are: so a value
-that never occurs together with those present has next to no weight, which no Gaussian of the scores
-alone could say.
+that never occurs together with the present ones has almost no weight, unlike under a Gaussian
+alone.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from probprop.encoding.piecewise import (
 )
 from probprop.inference.inputs import Inputs, Samples, normal_nodes
 
-N_NODES = 32  # completed samples that stand for a sample with missing values
+N_NODES = 32  # completed samples of a sample with missing values
 # Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
 # than this, they are taken as independent.
 MOST_INPUTS = 512
@@ -46,9 +47,9 @@ _N_BINS = 32
 _LEAST_SHRINKAGE = 1e-3  # of the correlations: keeps the covariance positive definite
 _MOST_DIMENSIONS = 1_024  # of quasi-random nodes
 _MOST_USED = 0.25  # share of the degrees of freedom above which there are fewer ramps
-_UNIFORM = 0.1  # share of the weight that all nodes have alike, so that no node is left alone
+_UNIFORM = 0.1  # share of the weight that is equal for all nodes, so that no node has all of it
 _BLOCK = 1 << 13  # samples, completed or to be completed, at a time
-_EVERY = 4  # masked samples of which one misses a quarter of the features, the others one each
+_EVERY = 4  # every fourth masked sample lacks a quarter of the features, the rest one each
 _SHARE = 0.25
 _N_PATTERNS = 16  # different sets of features that are a quarter
 
@@ -57,7 +58,7 @@ Moments = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint distribution of the features, as far as completing missing values needs it."""
+    """The joint distribution of the features, for completing missing values."""
 
     column: Array  # (n_quantiles,): the feature of each quantile, ascending; each has at least one
     value: FloatArray  # (n_quantiles,): in the units of the feature, ascending in each
@@ -83,7 +84,7 @@ class Joint:
         return Completed(X, gaps, missing, values, weights, self.factor[_which(missing)])
 
     def _completed(self, X: Array, missing: Array) -> tuple[FloatArray, FloatArray]:
-        """Return the values and the weights of `Completed` for samples that all miss something."""
+        """Return the values and the weights of `Completed` for samples with missing values."""
         ends = np.cumsum(missing.sum(axis=1))
         values, weights = np.empty((N_NODES, ends[-1])), np.empty((N_NODES, len(X)))
         A = np.nan_to_num(encode(_scores(X, self._tables), self.encoding, np.dtype(np.float64)))
@@ -190,7 +191,7 @@ def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
 def learn_joint(X: Array, *, ramps: bool = True) -> Joint:
     """Learn the joint distribution of the features from samples, NaN where a value is missing.
 
-    Without ramps it is a Gaussian of the scores, which takes next to no time.
+    Without ramps it is a Gaussian of the scores, which is fast.
     """
     if len(X) > _MOST_ROWS:
         X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
@@ -210,7 +211,7 @@ def learn_joint(X: Array, *, ramps: bool = True) -> Joint:
         if used <= _MOST_USED or n_bins == 1:
             break
         n_bins //= 2
-    # Generalized cross-validation: what is left of the samples is less than what will be missed.
+    # Generalized cross-validation: training residuals are smaller than the errors to expect.
     spread = 1.0 / (1.0 - min(used, 0.5)) if covariance is not None else 1.0
     return Joint(column, value, score, discrete, encoding, covariance, spread, factor)
 

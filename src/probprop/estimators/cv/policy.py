@@ -47,7 +47,7 @@ AS_IF = 25_000  # an epoch of a rung shows a network this many samples
 # ---- Targets
 
 MIN_ROWS_FOR_POWER = 100  # samples: with fewer, an extrapolated exponential diverges
-MIN_ROWS_FOR_NOISE = 20  # out-of-fold samples from which on noise="auto" tries a noise network
+MIN_ROWS_FOR_NOISE = 20  # minimum number of out-of-fold samples of a noise network
 MANY_CLASSES = 32  # above which trials make fewer epochs, as an epoch takes longer
 LEAST_SHARE_OF_EPOCHS = 0.1  # of the rungs, whatever the number of classes
 
@@ -61,7 +61,7 @@ Layers = tuple[tuple[int, ...], ...]
 class Policy:
     """A line of the table: what is compared on tables of a minimum size, and on how many folds."""
 
-    n_samples: int  # from which on the line applies
+    n_samples: int  # minimum number of samples
     n_bins: int  # of the encoded candidates
     raw: Layers  # hidden layers of the candidates without encoding; "fast" has the first
     encoded: Layers  # hidden layers of the encoded candidates; "fast" has the first
@@ -112,12 +112,12 @@ def is_large(n_samples: int) -> bool:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Hyperparameters of a network that are worth a try.
+    """Hyperparameters of a network to compare.
 
     Parameters
     ----------
     n_bins : int or None, default=None
-        Ramps per column, at least 2, as in `PiecewiseLinearEncoder`. None is the columns alone.
+        Bins per column of the piecewise-linear encoding, at least 2. None is the columns alone.
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. The attribute is a tuple.
     evidence_cap : float or None, default=None
@@ -179,10 +179,10 @@ class Candidate:
 
     @property
     def in_words(self) -> str:
-        """What it is, in full, but for the power of the targets and the noise."""
+        """Description, without the power of the targets."""
         encoding = "features as they are"
         if self.n_bins is not None:
-            encoding = f"{self.n_bins} ramps beside each feature"
+            encoding = f"piecewise-linear encoding with {self.n_bins} bins"
         sizes = self.layers
         layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
         if len(sizes) > 1:
@@ -245,7 +245,7 @@ def default_candidates(
     layers: dict[int | None, Layers] = {None: line.raw}
     layers |= dict.fromkeys((n_bins for n_bins in bins if n_bins > 1), line.encoded)
     deeper: Layers = ((96, 96),) if best else ()
-    few = fast or n_classes > MANY_CLASSES  # few epochs do not tell evidence caps apart
+    few = fast or n_classes > MANY_CLASSES  # with few epochs evidence caps hardly differ
 
     def prior(n_bins: int | None, hidden: tuple[int, ...], evidence_cap: float | None) -> Prior:
         named = n_bins is not None and hidden in line.by_column and not fast

@@ -50,11 +50,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     """Regression by PBP networks selected, calibrated and averaged by cross-validation.
 
     Candidates, which differ in the encoding of the features, in depth and in the evidence cap,
-    train side by side on folds. Successive halving stops those that fall behind in out-of-fold
-    log-likelihood. The prediction is a mixture of the best ones, stacked with weights that maximize
-    that log-likelihood. One factor calibrates the variances of their networks on out-of-fold
-    samples; a small network learns heteroscedastic noise there, and PIT recalibration the shape of
-    the distribution, where that helps.
+    are trained in parallel on folds. Successive halving with early stopping compares them by their
+    out-of-fold log-likelihood. The prediction is a mixture of the best ones, stacked with weights
+    that maximize that log-likelihood. One factor calibrates the variances of their networks on
+    out-of-fold samples; a small network learns heteroscedastic noise there, and PIT recalibration
+    the shape of the distribution, where that helps.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Columns of X whose values are categories, as in `TableEncoder`. "from_dtype": in tables,
         columns of a category type, and text.
     support : "auto", None or tuple of (float or None, float or None), default="auto"
-        Where targets can lie: the predictive distribution has no mass outside. None as an end
-        stands for no bound. "auto": if no target of 100 or more is negative, 0 is the lower end; if
+        Range of the target: the predictive distribution has no mass outside. None as an end
+        means no bound. "auto": if no target of 100 or more is negative, 0 is the lower end; if
         none is above 1 either, 1 is the upper end. None: the support is not bounded.
     missing : {"auto", "error", "marginalize"}, default="auto"
         How NaN in X is treated: as an error, or as a missing value. Then the prediction of a sample
@@ -130,7 +130,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Rows of these predictions; with an int `cv`, or with fewer than 5,000 samples, all rows of
         a weight above 0, ascending.
     oof_members_ : ndarray of int of shape (n_groups, n_oof)
-        Which of `estimators_` predicted each of `oof_rows_`: the networks that held it out.
+        Which of `estimators_` predicted each of `oof_rows_`: networks not trained on it.
     n_iter_ : int
         Maximum number of epochs of a member.
     n_samples_seen_ : int

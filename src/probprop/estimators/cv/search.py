@@ -77,7 +77,7 @@ _BELOW_BEST = 0.5
 
 Report = Callable[[Share], object]
 Advanced = tuple[list[Run], BaseException | None]
-# Makes epochs of every training, with a number of threads, and says what ended them early.
+# Makes epochs of every training, with a number of threads; returns what ended them early.
 Step = Callable[[Sequence[Run], int, int], Advanced]
 
 
@@ -85,7 +85,7 @@ Step = Callable[[Sequence[Run], int, int], Advanced]
 
 
 def is_elsewhere() -> bool:
-    """Whether a `joblib.parallel_config` names a backend with workers of its own, such as Dask.
+    """Whether a `joblib.parallel_config` names a backend with its own workers, such as Dask.
 
     The backends of this machine are left to the threads of the kernel, which copy no rows.
     """
@@ -97,7 +97,7 @@ def is_elsewhere() -> bool:
 def advance(runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
     """Make more epochs of every training, to the same bits wherever.
 
-    A backend with workers of its own uses all of these, whatever `n_threads` of this process are.
+    A backend with its own workers uses all of them, whatever `n_threads` is.
     """
     if not is_elsewhere():
         return training.advance(runs, n_epochs, n_threads)
@@ -116,12 +116,12 @@ def advanced(run: Run, n_epochs: int, *rows: Any) -> Run:
 
 
 def without_rows(run: Run) -> Run:
-    """Return a training as it goes over a network: its rows go on their own."""
+    """Return a training without its rows, which are sent separately."""
     return run._replace(rows=Rows(run.rows.X[:0], None, run.rows.y[:0]))
 
 
 def with_rows_of(run: Run, before: Run) -> Run:
-    """Return a training that came back, with the rows that it had."""
+    """Return a returned training with its rows."""
     return run._replace(rows=before.rows)
 
 
@@ -324,7 +324,7 @@ def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Samples], tuple[FloatArr
 
 
 def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluation:
-    """Evaluate the networks of a trial on the samples that their folds held out."""
+    """Evaluate the networks of a trial on their validation sets."""
     problem, n_bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.n_bins
     outputs, encoding = [], problem.encodings.of(n_bins)
     for run, fold in zip(trial.runs, folds, strict=True):
@@ -379,7 +379,7 @@ def pruned(trials: Sequence[Running], n_kept: int) -> list[Running]:
 
     def outcome(trial: Running) -> str:
         scores = trial.trial.means
-        # Deep networks learn late, and may catch up with the next improvement.
+        # Deep networks learn later, and may overtake the leader.
         last = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
         assert leader.best is not None
         assert trial.best is not None
@@ -396,7 +396,7 @@ def pruned(trials: Sequence[Running], n_kept: int) -> list[Running]:
 
 
 def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
-    """Return the power g of out-of-fold targets y, (n,), whose errors are most likely of one size.
+    """Return the power g under which errors of out-of-fold targets y, (n,), are most homoscedastic.
 
     With m the out-of-fold means, at least the smallest of the targets, and s^2 the mean of
     (g(y) - g(m))^2, it has the largest sum of log N(g(y) - g(m) | 0, s^2) + log g'(y). None if
@@ -523,14 +523,14 @@ def stacked(
 
 @dataclass(eq=False)
 class Search:
-    """What a search is given."""
+    """The inputs of a search."""
 
     problem: Problem
     rungs: Sequence[int]  # epochs after which trials are compared, ascending
     n_stacked: int
     seed: int  # of the calibration
     exact: bool = False  # whether exact output layers are tried
-    powers: bool = False  # whether powers of the targets, which are then all above 0, are tried
+    powers: bool = False  # whether to try powers of the targets, which are then all above 0
     n_threads: int = 1  # the result does not depend on it
     report: Report = lambda share: None  # is called with the share done
     done: float = 0.0  # work that was done
@@ -577,7 +577,7 @@ class Search:
         return [first, *(trial for trial in others if trial.best is not None)]
 
     def finished(self, found: Stack) -> Stack:
-        """Train the stacked trials on the remaining folds; on Ctrl-C leave them as they were."""
+        """Train the stacked trials on the remaining folds; on Ctrl-C leave them unchanged."""
         pairs = list(zip(found.numbers, found.evaluations, strict=True))
         try:
             pairs = [(i, self._on_all_folds(found.trials[i].candidate, e)) for i, e in pairs]
@@ -587,7 +587,7 @@ class Search:
         return stacked(found.trials, finite, self.problem.folds, self.n_stacked)
 
     def _on_all_folds(self, candidate: Candidate, before: Evaluation) -> Evaluation:
-        """Train a candidate on the folds without a network, for as many epochs as the others."""
+        """Train a candidate on the remaining folds for the same number of epochs."""
         problem, folds = self.problem, self.problem.folds
         rest = folds[len(before.fitted) :]
         if not rest:
@@ -633,10 +633,10 @@ class Search:
         return list(trials)
 
     def _on_best_scale(self, trials: list[Running]) -> list[Running]:
-        """Return the trials, or their likes with a power of the targets if that is clearly better.
+        """Return the trials, or the same ones on a power of the targets if that is clearly better.
 
-        The leader decides. Both scales have a noise network in that comparison: it too learns that
-        errors grow, and without it the gain of the power looks too large.
+        The leader decides. Both scales have a noise network in that comparison, which can also
+        explain growing errors; without it the gain of the power would look too large.
         """
         problem, leader = self.problem, leader_of(trials)
         folds = problem.search_folds
@@ -667,12 +667,12 @@ class Search:
 
 
 class SavedSteps:
-    """The steps of the trainings of a search, numbered, in a file.
+    """The numbered training steps of a search, in a file.
 
-    All that a search does follows from what its trainings reach. So the same search is run again,
-    and steps that are in the file are not trained again, to the same bits. A step between two rungs
-    is dropped once the next one is there, which then has the epochs of both. `step` makes the
-    epochs that are not in the file.
+    A search is determined by the results of its trainings. To resume it, it is run again, and steps
+    that are in the file are not trained again: the result is bit-identical.
+    A step between two comparisons, the rungs, is dropped once the next one is there,
+    which then has the epochs of both. `step` makes the epochs that are not in the file.
     """
 
     def __init__(self, file: CheckpointFile, rungs: Sequence[int], step: Step | None) -> None:
@@ -684,7 +684,7 @@ class SavedSteps:
                 self._steps.setdefault(int(found.label), []).append(found)
         self._last = max(self._steps, default=-1)
         self._n_steps = 0
-        self._n_skipped = 0  # epochs of steps that a later one in the file has too
+        self._n_skipped = 0  # epochs of steps that a later one in the file includes
 
     def advance(self, runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
         """Make more epochs of every training, or find them."""
@@ -727,10 +727,10 @@ class SavedSteps:
 def in_a_file(
     problem: Problem, path: str | os.PathLike[str] | None, model: Any, rungs: Sequence[int]
 ) -> Iterator[Problem]:
-    """Give the problem whose trainings are kept in a file, if there is one, and found there.
+    """Yield the problem with trainings kept in a file, if there is one, and resumed from it.
 
-    What is left is written at the end, whatever ends it. Seeds that are drawn anew would make it
-    another search: they are refused.
+    The last steps are written at the end, also after an error. Random seeds would make it another
+    search: they are refused.
     """
     if path is None:
         yield problem

@@ -327,7 +327,7 @@ def _further(model: str, records: Sequence[Record]) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="acquisition",
-    title="Which rows to measure next",
+    title="Active learning strategies",
     text="ActiveLearner starts with 20 rows and asks ten times for four more. The model is an "
     "ensemble of five networks with 50 hidden units, evidence cap 10, 100 epochs, or "
     'PBPRegressorCV with budget="fast". All strategies have the same first rows, test rows and '

@@ -290,11 +290,10 @@ def _names(records: Sequence[Record], show: Callable[[Record], str]) -> str:
 
 EXPERIMENT = Experiment(
     name="auto",
-    title="Settings chosen automatically",
-    text="PBP with the paper's protocol, 40 epochs and no evidence cap, alone and in an "
-    "ensemble of five, with one and two hidden layers of 50 units (100 for protein), beside "
-    "PBPRegressorCV, which chooses its settings on held-out rows of the training part. On the "
-    "fixed splits.",
+    title="Automatic model selection",
+    text="PBP with the paper's protocol, 40 epochs and no evidence cap, alone and in an ensemble "
+    "of five, with one and two hidden layers of 50 units (100 for protein), and PBPRegressorCV, "
+    "which selects its hyperparameters by cross-validation. On the fixed splits.",
     jobs=jobs,
     measure=measure,
     records=records,

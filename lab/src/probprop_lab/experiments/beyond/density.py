@@ -20,8 +20,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from probprop._types import Array, FloatArray
-from probprop.cli.methods import predictive
 from probprop.distributions.base import TargetDistribution
+from probprop.metrics.scorers import predictive
 from probprop_lab import datasets
 from probprop_lab.clock import fit_and_predict
 from probprop_lab.experiments.harness import benchmark, methods
@@ -224,7 +224,7 @@ _RANKS = [
 
 EXPERIMENT = Experiment(
     name="density",
-    title="Predictive densities beside foundation models",
+    title="Predictive densities and foundation models",
     text="Eleven sets of the benchmark of conditional densities by Izbicki and Rodrigues (2026), "
     "by its protocol: n samples, three quarters to train on, densities on 200 points.",
     jobs=jobs,

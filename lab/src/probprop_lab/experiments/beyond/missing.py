@@ -222,11 +222,11 @@ def against(level: float, records: Sequence[Record], measure: str) -> str:
 
 EXPERIMENT = Experiment(
     name="missing",
-    title="Missing entries",
-    text='PBPRegressor(missing="marginalize"), which takes a missing entry for a Gaussian with '
-    "the mean and the variance of its feature, beside PBPRegressor() after scikit-learn's "
-    "SimpleImputer, which puts the mean in its place, and beside PBPRegressor() on the complete "
-    "data. One hidden layer of 50 units, 40 epochs, on the fixed splits.",
+    title="Missing values",
+    text='PBPRegressor(missing="marginalize"), which replaces a missing value by a Gaussian with '
+    "the mean and the variance of its feature, compared with PBPRegressor() after scikit-learn's "
+    "SimpleImputer, which imputes the mean, and with PBPRegressor() on the complete data. One "
+    "hidden layer of 50 units, 40 epochs, on the fixed splits.",
     jobs=jobs,
     measure=measure,
     records=records,

@@ -11,10 +11,10 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
-from probprop.cli.methods import predictive
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.regressor import PBPRegressor
+from probprop.metrics.scorers import predictive
 from probprop_lab.experiments.beyond import noise_figure, noise_sets
 from probprop_lab.experiments.harness import benchmark, comparison, methods
 from probprop_lab.experiments.harness.columns import (
@@ -332,12 +332,12 @@ def _better(records: Sequence[Record]) -> str:
 
 EXPERIMENT = Experiment(
     name="noise",
-    title="Constant noise, and noise of each row",
-    text='PBPRegressor(noise="input"), whose second network learns the noise of each row, beside '
-    "PBPRegressor(), whose noise is the same everywhere. One hidden layer of 50 units (100 for "
-    "protein), or two; 40 epochs, on the fixed splits. NGBoost, which learns a noise per row too, "
-    "stands beside them. Made data of constant noise show what the second network loses where "
-    "there is nothing to gain.",
+    title="Homoscedastic and heteroscedastic noise",
+    text='PBPRegressor(noise="input"), whose second network learns heteroscedastic noise, '
+    "compared with PBPRegressor(), whose noise is constant. One hidden layer of 50 units (100 for "
+    "protein), or two; 40 epochs, on the fixed splits. NGBoost learns heteroscedastic noise too. "
+    "Synthetic data with constant noise show what the second network loses where there is nothing "
+    "to gain.",
     jobs=jobs,
     measure=measure,
     records=records,

@@ -162,10 +162,10 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="rounds",
-    title="One fit shared by eight shards",
+    title="One fit in eight data shards",
     text="PBPRegressor(n_shards=8) and PBPClassifier(n_shards=8), whose epochs are shared by "
-    "eight data shards in synchronization rounds, beside n_shards=None, sequential training. "
-    "40 epochs, the same splits and first weights.",
+    "eight data shards in synchronization rounds, compared with n_shards=None, sequential "
+    "training. 40 epochs, the same splits and first weights.",
     jobs=jobs,
     measure=measure,
     records=records,

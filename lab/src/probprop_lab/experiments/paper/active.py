@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.cli.methods import predictive
+from probprop.metrics.scorers import predictive
 from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
@@ -181,8 +181,8 @@ EXPERIMENT = Experiment(
     name="active",
     title="Table 2: active learning",
     text="Networks with ten hidden units start with 20 training points and get nine more, one at "
-    "a time: those with the highest predictive variance (-A) or random ones (-R). Test RMSE "
-    "after the ninth, beside the values the paper prints. All methods have the same splits and "
+    "a time: those with the highest predictive variance (-A) or random ones (-R). Test RMSE after "
+    "the ninth, next to the values that the paper prints. All methods have the same splits and "
     "the same random points.",
     jobs=jobs,
     measure=measure,

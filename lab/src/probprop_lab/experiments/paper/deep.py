@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
     name="deep",
     title="Supplement, Table 1: one to four hidden layers",
     text="Test RMSE of networks with one to four hidden layers of 50 units (100 for protein and "
-    "Year) after 40 epochs, beside the values the supplement prints.",
+    "Year) after 40 epochs, next to the values that the supplement prints.",
     jobs=jobs,
     measure=lambda job: benchmark.measure(job, METHODS),
     records=records,

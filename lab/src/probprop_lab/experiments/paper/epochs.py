@@ -203,10 +203,10 @@ def figures(rows: Sequence[Row]) -> list[tuple[Figure, str]]:
 EXPERIMENT = Experiment(
     name="epochs",
     title="Scores against the number of epochs",
-    text="Every epoch absorbs the likelihood of every point again, so that the posterior narrows "
-    "with the number of epochs. The error goes down for long; the share of test points inside "
-    "the 95 % interval goes down with it, and on some sets the log-likelihood follows. An evidence "
-    "cap bounds the evidence that the posterior holds, in passes over the data.",
+    text="Every epoch uses the likelihood of every point again, so that the posterior narrows "
+    "with the number of epochs. The error keeps decreasing; so does the coverage of the 95 % "
+    "interval, and on some sets the log-likelihood. An evidence cap bounds the effective sample "
+    "size, in multiples of the number of samples.",
     jobs=jobs,
     measure=measure,
     records=records,

@@ -106,8 +106,8 @@ EXPERIMENT = Experiment(
     name="table1",
     title="Table 1: one hidden layer",
     text="Test RMSE and log-likelihood of networks with one hidden layer of 50 units (100 for "
-    "protein and Year) after 40 epochs, averaged over the fixed splits, beside the values the "
-    "paper prints.",
+    "protein and Year) after 40 epochs, averaged over the fixed splits, next to the values that "
+    "the paper prints.",
     jobs=jobs,
     measure=lambda job: benchmark.measure(job, METHODS),
     records=records,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probprop.cli.methods import predictive
+from probprop.metrics.scorers import predictive
 from probprop_lab.experiments.harness import judging, methods
 from probprop_lab.experiments.harness.columns import Column, Record, number, share, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
@@ -200,9 +200,9 @@ def _panel(ax: Axes, row: Row) -> None:
 EXPERIMENT = Experiment(
     name="toy",
     title="The toy data: 20 points of y = x³ + noise",
-    text="The dots are all the methods have seen; the noise has standard deviation 3. The band is "
-    "three standard deviations to both sides: it should be narrow at the data and grow outside, "
-    "as that of HMC, the ground truth, does.",
+    text="The dots are the training data; the noise has standard deviation 3. The band is three "
+    "standard deviations to both sides: it should be narrow at the data and grow outside, like "
+    "the band of HMC, the ground truth.",
     jobs=jobs,
     measure=measure,
     records=records,
