@@ -57,6 +57,8 @@ def test_with_noise_they_are_not() -> None:
 
 def test_files_gradients_functions_and_new_samples(tmp_path: Path) -> None:
     model, rows = fitted(), X[120:]
+    again = model.predict_out_of_fold(X[model.oof_rows_])
+    assert_allclose(again.std, model.oof_predictive_.std, rtol=0.1)
     model.save(tmp_path / "model")
     loaded: Any = probprop.load(tmp_path / "model")
     expected = model.predict(rows, return_std=True)

@@ -76,10 +76,9 @@ _N_SEEN = 5  # of 400 rows or more, the bounds are the fifth smallest and larges
 
 # The temperature.
 _WIDTH = 0.5  # of log T before any row: labels that are all right would let T go to 0
-_STEP = 0.05  # of log T, between differences
-_LARGEST_STEP = 1.0  # of Newton's method
-_TOLERANCE = 0.005  # of log T
-_MOST_STEPS = 30
+_STEP = 0.05  # of log T, in the differences for the curvature
+_REACH = 3.0  # farthest change of log T
+_TOLERANCE = 0.002  # of log T
 _MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
 _FEWEST_ROWS = 1_000  # half a nat in all is the cost of a parameter that is learned from rows
 
@@ -606,20 +605,17 @@ class LogTemperature:
 
     def after(self, surprise: Callable[[float], float]) -> LogTemperature:
         """Return mode and curvature after more rows; `surprise` is minus their log-likelihood."""
+        from scipy.optimize import minimize_scalar  # slow to import, and not needed to predict
 
         def objective(log_T: float) -> float:
             return surprise(log_T) + 0.5 * self.precision * (log_T - self.mean) ** 2
 
-        at, curvature = self.mean, self.precision
-        for _ in range(_MOST_STEPS):
-            below, here, above = (objective(at + d) for d in (-_STEP, 0.0, _STEP))
-            # The curvature of the likelihood is never negative, except far from the mode.
-            curvature = max(self.precision, (above - 2.0 * here + below) / _STEP**2)
-            step = -(above - below) / (2.0 * _STEP) / curvature
-            at += float(np.clip(step, -_LARGEST_STEP, _LARGEST_STEP))
-            if not abs(step) > _TOLERANCE:
-                break
-        return LogTemperature(float(at), float(curvature))
+        ends = (self.mean - _REACH, self.mean + _REACH)
+        options = {"xatol": _TOLERANCE}
+        at = float(minimize_scalar(objective, bounds=ends, method="bounded", options=options).x)
+        below, here, above = (objective(at + d) for d in (-_STEP, 0.0, _STEP))
+        curvature = max(self.precision, (above - 2.0 * here + below) / _STEP**2)
+        return LogTemperature(at, float(curvature))
 
 
 @dataclass(frozen=True, eq=False)
