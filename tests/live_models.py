@@ -96,6 +96,12 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
         ["price", "rent"],
         PBPRegressor(**GAPS, noise="input", noise_tail="heavy"),
     ),
+    "exact output layer": ("price", PBPRegressor(**GAPS, output_layer="full")),
+    "two targets, exact, no hidden layer": (
+        ["price", "rent"],
+        PBPRegressor((), n_epochs=5, missing="marginalize", output_layer="full"),
+    ),
+    "cv, exact output layer": ("price", _cv(PBPRegressorCV, n_bins=16, output_layer="full")),
     "ensemble": ("price", PBPEnsemble(PBPRegressor(**GAPS), 3, random_state=0)),
     "heavy ensemble": (
         "price",

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 
 from probprop.distributions.base import Moments
 from probprop.distributions.mixture import Mixture
-from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of, moments, slopes
+from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of, moments
 
 POWERS = [0.0, 0.01, 0.25, 0.5, 1.0]
 units = st.floats(1e-50, 1e50)
@@ -118,27 +118,6 @@ class TestMoments:
         assert_allclose(mean, 7.0 * np.exp(m + s2 / 2), rtol=1e-9)
         assert_allclose(epistemic_std, mean * np.sqrt(np.expm1(a**2)), rtol=1e-5)
         assert_allclose(epistemic_std**2 + aleatoric_std**2, mean**2 * np.expm1(s2), rtol=1e-7)
-
-    @pytest.mark.parametrize("power", POWERS)
-    def test_slopes_by_finite_differences(self, power: float) -> None:
-        g = BoxCox(power, 3.0)
-        at = np.array([[0.3, 1.0, -0.2, 4.0], [0.2, 0.01, 0.3, 0.5], [0.1, 0.02, 0.05, 0.1]])
-        for j, found in enumerate(slopes(Moments(*at), g)):
-            step = np.zeros_like(at)
-            step[j] = 1e-5
-            above, below = (
-                np.array(moments(Moments(*(at + sign * step)), g)) for sign in (1.0, -1.0)
-            )
-            scale = np.abs(np.array(moments(Moments(*at), g))).max(axis=0)
-            rtol = 1e-4 if power == 1.0 else 1e-6  # its kink costs digits
-            assert (np.abs(found - (above - below) / 2e-5) < rtol * scale).all()
-
-    def test_slopes_at_zero_and_beyond_floats(self) -> None:
-        m, one = np.array([-40.0, 1.0, 300.0]), np.array([1.0, 1.0, 40.0])
-        each = slopes(Moments(m, one, one), BoxCox(0.0))
-        assert np.isfinite(each[..., :2]).all()
-        assert np.isnan(each[..., 2]).all()
-        assert not np.any(slopes(Moments(10.0 * m[:1], one[:1], one[:1]), BoxCox(0.5)))
 
     def test_what_is_beyond_floats_is_infinite_and_what_is_below_zero_is_zero(self) -> None:
         one = np.ones(2)

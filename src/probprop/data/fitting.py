@@ -501,7 +501,11 @@ def fit_cross_validated(
                 "power of a candidate is for targets that are all above 0, but some are not: leave "
                 "such rows out, or give candidates without a power."
             )
-        found = search.run(candidates)
+        if any(candidate.output_layer == "full" for candidate in candidates):
+            raise ValueError(
+                "output_layer='full' needs all samples in memory: use fit of the model."
+            )
+        found = replace(search, exact=False).run(candidates)
         if found.interrupted:
             raise KeyboardInterrupt
         trained = list[Evaluation]()
@@ -580,7 +584,7 @@ def _view(problem: Problem, candidate: Candidate, bounds: InputBounds, mean_weig
     """Return the view of the rows for the networks of a candidate."""
     seen, encodings = problem.seen_by(candidate), problem.encodings
     encoding = encodings.of(candidate.n_bins)
-    transformation = getattr(seen.judge, "transformation", None)
+    transformation = getattr(seen.scorer, "transformation", None)
     plan = seen.plan(candidate)
     return View(plan, bounds, encoding, transformation, encodings.joint, mean_weight)
 

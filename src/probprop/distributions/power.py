@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -27,7 +27,7 @@ from probprop.distributions.base import Moments, Rows, TargetDistribution
 from probprop.distributions.mixture import Mixture
 
 _NO_POWER = 1e-18  # products with smaller powers may lose digits, and it is the logarithm anyway
-_OUTSIDE, _LEAST_WEIGHT = 5e-5, 0.01  # of the ends that cap moments; see `Ends`
+_OUTSIDE, _LEAST_WEIGHT = 5e-5, 0.01  # of the ends that cap moments; see `ends_of`
 _LARGEST = 0.5 * float(np.finfo(np.float64).max)  # half: the hypot of two parts must not overflow
 
 
@@ -116,8 +116,8 @@ class TransformedMixture(TargetDistribution):
     `mean` and the standard deviations are moments with Gaussian noise of the same variance of z:
     with heavy tails the logarithm of a target has noise under which the target has no finite mean.
     Under a logarithm they grow faster than any quantile, so they are capped by two points inside
-    the 99.99 % interval, see `Ends`: the mean by the upper one, `std` by their distance. They are
-    always finite. `median` and all quantiles are exact. In the CRPS, with heavy tails, targets
+    the 99.99 % interval, see `ends_of`: the mean by the upper one, `std` by their distance. They
+    are always finite. `median` and all quantiles are exact. In the CRPS, with heavy tails, targets
     above the quantile 0.99995 count as that quantile; without heavy tails it is exact.
 
     Parameters
@@ -161,7 +161,7 @@ class TransformedMixture(TargetDistribution):
         each = Moments(z.means, z.epistemic_stds, z.aleatoric_stds)
         exact = mixed(moments(each, self.transformation), z.weights)
         ends = ends_of(each, z.weights, self.transformation)
-        return capped(exact, mixed(each, z.weights), ends)
+        return capped(exact, mixed(each, z.weights), *ends)
 
     def __repr__(self) -> str:
         words = base.moments_in_words(self.mean, self.std)
@@ -221,49 +221,38 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
     return Moments(mean, *(base.root_mean_square(part, weights) for part in parts))
 
 
-class Ends(NamedTuple):
-    """Two points inside the 99.99 % interval of a mixture, (n,) or (n, K), in target units.
+def ends_of(z: Moments, weights: FloatArray, g: BoxCox) -> tuple[FloatArray, FloatArray]:
+    """Return two points inside the 99.99 % interval of a mixture of components z, in target units.
 
-    A component of weight w ends where it has probability 5e-5/max(w, 0.01) beyond: c[k] standard
-    deviations from its mean. `high` is the highest end that components of weight 0.01 or more
-    together reach, so that the mixture has probability 5e-5 or more above it; one of them, at
-    `high_at`, attains it. `low` is the mirror image. Neither exceeds half of the largest float.
+    A component of weight w ends where it has probability 5e-5/max(w, 0.01) beyond. The upper point
+    is the highest end that components of weight 0.01 or more together reach, so that the mixture
+    has probability 5e-5 or more above it; the lower one is the mirror image. Neither exceeds half
+    of the largest float.
     """
-
-    low: FloatArray
-    high: FloatArray
-    low_at: Array
-    high_at: Array
-    c: FloatArray
-
-
-def ends_of(z: Moments, weights: FloatArray, g: BoxCox) -> Ends:
-    """Return the ends of a mixture of components z, (S, n) or (S, n, K), with weights (S,)."""
     c: FloatArray = -ndtri(_OUTSIDE / np.maximum(weights, _LEAST_WEIGHT))
     reach = c.reshape(-1, *(1,) * (z.mean.ndim - 1)) * np.hypot(*z[1:])
 
-    def end(sign: float) -> tuple[FloatArray, Array]:
+    def end(sign: float) -> FloatArray:
         at_z = z.mean + sign * reach
         order = np.argsort(-sign * at_z, axis=0)
         enough = np.cumsum(weights[order], axis=0) >= (1.0 - 1e-9) * _LEAST_WEIGHT
         at = np.take_along_axis(order, enough.argmax(axis=0)[np.newaxis], axis=0)
-        return np.minimum(g.inverse(np.take_along_axis(at_z, at, axis=0)[0]), _LARGEST), at
+        return np.minimum(g.inverse(np.take_along_axis(at_z, at, axis=0)[0]), _LARGEST)
 
-    (low, low_at), (high, high_at) = end(-1.0), end(1.0)
-    return Ends(low, high, low_at, high_at, c)
+    return end(-1.0), end(1.0)
 
 
-def capped(exact: Moments, z: Moments, ends: Ends) -> Moments:
+def capped(exact: Moments, z: Moments, low: FloatArray, high: FloatArray) -> Moments:
     """Return moments of a mixture with the mean at most `high` and the std `high` - `low`.
 
     A standard deviation that is capped keeps the ratio of its two parts; if they are infinite, they
     have the ratio of the parts of z, the moments of the mixture of transformed targets.
     """
-    std, most = np.hypot(*exact[1:]), ends.high - ends.low
+    std, most = np.hypot(*exact[1:]), high - low
     finite = np.isfinite(std)
     parts = [np.where(finite, of_y, of_z) for of_y, of_z in zip(exact[1:], z[1:], strict=True)]
     factor = np.divide(most, np.hypot(*parts), out=np.ones_like(most), where=std > most)
-    return Moments(np.minimum(exact.mean, ends.high), *(factor * part for part in parts))
+    return Moments(np.minimum(exact.mean, high), *(factor * part for part in parts))
 
 
 def moments(z: Moments, g: BoxCox) -> Moments:
@@ -276,19 +265,6 @@ def moments(z: Moments, g: BoxCox) -> Moments:
     >>> moments(Moments(np.zeros(1), s, s), BoxCox(power=0.0)).mean, np.exp([0.25])
     (array([1.28402542]), array([1.28402542]))
     """
-    return Moments(*_by_kernel(z, g, with_slopes=False))
-
-
-def slopes(z: Moments, g: BoxCox) -> FloatArray:
-    """Return how these moments change with the moments of z, an array of shape (3, 3, ...).
-
-    The entry [i, j] is the derivative of moment j by moment i of z, in target units per unit of z.
-    A standard deviation of 0 has slope 0, and infinite moments have none: NaN.
-    """
-    return _by_kernel(z, g, with_slopes=True)[3:].reshape(3, 3, *z.mean.shape)
-
-
-def _by_kernel(z: Moments, g: BoxCox, with_slopes: bool) -> FloatArray:
     m, a, b = (np.ascontiguousarray(part, np.float64).ravel() for part in z)
-    found = g.unit * _kernel.power_moments(m, a, b, g.power, with_slopes)
-    return found.reshape(len(found), *z.mean.shape)
+    found = g.unit * _kernel.power_moments(m, a, b, g.power, False)
+    return Moments(*found.reshape(len(found), *z.mean.shape))

@@ -61,8 +61,8 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
         Bayesian linear regression with a full covariance, fitted after training. Its features are
         the mean outputs of the last hidden layer and the standardized features, and its two
         variances maximize the evidence. For targets with little noise; on noisy data the error
-        bars are too small, since the features were trained on the same targets. Not for
-        `partial_fit`, `predict_gradient`, `sample_functions`, `y_std`, `noise="input"` and
+        bars are too small, since the features were trained on the same targets. After `fit`,
+        `partial_fit` updates this regression alone. Not for `y_std`, `noise="input"` and
         ``noise_tail="heavy"``.
     noise_shape, noise_rate : float, default=6.0
         Gamma prior of the precision of the noise, in units of the standardized target. The shape

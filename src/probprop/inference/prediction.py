@@ -23,6 +23,7 @@ from probprop.inference.inputs import (
     is_listed,
     normal_nodes,
 )
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
 from probprop.inference.output_layer import Block, fit_output_layer
 from probprop.inference.plan import Plan
@@ -70,9 +71,25 @@ def member_moments(
 
     They are standardized, (S, n), or (S, n, K) for several outputs; see `native.predict_members`.
     """
-    moments = native.predict_members(networks, X, n_threads)
+    if all(posterior.output_layer is None for posterior, _ in networks):
+        moments = native.predict_members(networks, X, n_threads)
+    else:
+        moments = _exact_moments(networks, X)
     _check_finite(networks[0][0].dtype, *moments)
     return moments
+
+
+def _exact_moments(
+    networks: Sequence[tuple[Posterior, Standardizer]], X: Samples
+) -> tuple[FloatArray, FloatArray]:
+    """Return the moments of networks of which some have an output layer with a full covariance."""
+    each = []
+    for q, standardizer in networks:
+        hidden = q.layer_sizes[1:-1]
+        plan = Plan(Gaussian(q.layer_sizes[-1]), hidden=hidden, dtype=q.dtype)
+        each.append(output_moments(plan, q, standardizer, Inputs(X)))
+    means, variances = (np.stack(part) for part in zip(*each, strict=True))
+    return means, variances
 
 
 def _check_finite(dtype: np.dtype[Any], *moments: FloatArray) -> None:

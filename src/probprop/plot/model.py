@@ -112,7 +112,9 @@ def _form_in_words(candidate: Candidate) -> str:
     encoding = "raw" if candidate.n_bins is None else f"{candidate.n_bins} ramps"
     layers = " + ".join(map(str, candidate.layers)) or "linear"
     power = "" if candidate.power is None else f", {power_name(candidate.power)}"
-    return f"{encoding}, {layers}{power}{_NOISE[candidate.noise]}"
+    prior = "" if candidate.prior == "shared" else ", per column"
+    exact = "" if candidate.output_layer == "mean_field" else ", exact"
+    return f"{encoding}, {layers}{prior}{exact}{power}{_NOISE[candidate.noise]}"
 
 
 def _evidence_cap_in_words(evidence_cap: float | None) -> str:

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probprop import Candidate, ClassMixture, PBPClassifier, PBPClassifierCV
 from probprop.estimators.cv.calibration import LabelsOutOfFold, LogTemperature, tempered
-from probprop.estimators.cv.folds import dealt_by_value, make_folds
+from probprop.estimators.cv.folds import make_folds, stratified_folds
 from probprop.estimators.cv.policy import default_candidates, policy_of
 from probprop.inference.likelihoods import of_classes
 from sklearn_checks import expected_failures
@@ -170,12 +170,12 @@ def test_probabilities_at_a_temperature() -> None:
 
 def test_every_fold_has_its_share_of_every_class() -> None:
     y = np.repeat([0, 1, 2], [3, 40, 17])
-    fold = dealt_by_value(y, 5, np.random.RandomState(0))
+    fold = stratified_folds(y, 5, np.random.RandomState(0))
     for value in range(3):
         counts = np.bincount(fold[y == value], minlength=5)
         assert counts.max() - counts.min() <= 1
     assert np.ptp(np.bincount(fold)) <= 1
-    shuffled = dealt_by_value(y, 5, np.random.RandomState(1))
+    shuffled = stratified_folds(y, 5, np.random.RandomState(1))
     assert (shuffled != fold).any()
 
 

@@ -16,8 +16,8 @@ from probprop.estimators.cv.calibration import (
     Calibration,
     Judged,
     OutOfFold,
+    RegressionScorer,
     Squares,
-    ValuesJudge,
     learn_noise,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
@@ -94,7 +94,7 @@ def test_the_gain_is_that_of_the_exact_density(made: Any, judged: Judged) -> Non
 
 def calibrated(X: Any, oof: OutOfFold) -> Calibration:
     held_out = HeldOut([Fold(np.arange(N), np.arange(N), 0)])
-    judge = ValuesJudge(Gaussian())
+    judge = RegressionScorer(Gaussian())
     encodings = Encodings(X, FLOAT64)
     return judge.calibrate([oof], np.ones(1), held_out, encodings, 0, 1).calibration
 

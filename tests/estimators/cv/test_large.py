@@ -15,8 +15,8 @@ from sklearn.model_selection import KFold
 from cv_models import LABELS, PRICES, RAW, X, Y, small, small_classifier
 from probprop import Candidate, PBPRegressorCV
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.calibration import ValuesJudge
-from probprop.estimators.cv.folds import Encodings, two_ends
+from probprop.estimators.cv.calibration import RegressionScorer
+from probprop.estimators.cv.folds import Encodings, two_holdout_folds
 from probprop.estimators.cv.policy import BUDGETS
 from probprop.estimators.cv.search import Problem, begin_trials
 from probprop.inference.likelihoods import Gaussian
@@ -66,7 +66,7 @@ def test_epochs_show_as_many_rows_whatever_the_table(name: str, n_rows: int) -> 
 @given(st.integers(5, 120_000), st.integers(0, 99))
 def test_two_ends_are_held_out_and_all_others_learned(n_rows: int, seed: int) -> None:
     rng = np.random.RandomState(seed)
-    (first, last), again = two_ends(n_rows, rng), two_ends(n_rows, rng)
+    (first, last), again = two_holdout_folds(n_rows, rng), two_holdout_folds(n_rows, rng)
     assert len(first.test) == len(last.test) == min(policy.HELD_OUT, n_rows // 5)
     assert first.test[-1] < last.test[0]
     for fold, other in zip((first, last), again, strict=True):
@@ -76,9 +76,9 @@ def test_two_ends_are_held_out_and_all_others_learned(n_rows: int, seed: int) ->
 
 
 def test_no_network_has_a_copy_of_its_rows() -> None:
-    folds = two_ends(N, np.random.RandomState(0))
+    folds = two_holdout_folds(N, np.random.RandomState(0))
     encodings = Encodings(X, np.dtype(np.float32))
-    problem = Problem(encodings, Y, folds, ValuesJudge(Gaussian()))
+    problem = Problem(encodings, Y, folds, RegressionScorer(Gaussian()))
     for trial in begin_trials([Candidate(4, (3,)), Candidate(4, (3, 2)), RAW], problem, folds):
         encoded = trial.trial.candidate.n_bins is not None
         for run in trial.runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -283,3 +284,22 @@ def test_a_column_that_hardly_varies_in_a_fold_has_the_scale_of_all_rows() -> No
     model.fit(flags, y)  # the flag is constant in the first fold
     assert model.estimators_[0].standardizer_.x_scale[1] == pytest.approx(flags[:, 1].std())
     assert model.predict_distribution(flags[-1:]).epistemic_std[0] < 10.0
+
+
+def test_the_guide_shows_the_policy() -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guide" / "best.md"
+    _, table = guide.read_text().split("<!-- policy -->\n")
+    _, _, *lines = table.split("\n\n")[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert cells == [
+        [
+            f"{line.n_samples:,}",
+            f"{line.n_bins}",
+            ", ".join(f"{cap:g}" for cap in line.evidence_caps),
+            ", ".join({(48,): "one layer", (48, 48): "two layers"}[h] for h in line.by_column)
+            or "none",
+            f"{line.n_folds}",
+            f"{line.n_search_folds}",
+        ]
+        for line in policy.REGRESSION
+    ]

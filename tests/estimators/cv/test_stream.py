@@ -14,7 +14,7 @@ from cv_folds import ByHand
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, PiecewiseLinearEncoder
 from probprop.estimators.cv import base as base_module
 from probprop.estimators.cv.calibration import Range
-from probprop.estimators.cv.folds import dealt_in_turn
+from probprop.estimators.cv.folds import folds_in_turn
 from probprop.inference.engine import ENGINES
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -42,12 +42,12 @@ def encoded(X: Any, Z: Any) -> Any:
     return PiecewiseLinearEncoder(8).fit(X).transform(Z).astype(np.float32)
 
 
-def test_rows_are_dealt_in_turn() -> None:
-    folds = dealt_in_turn(8, 3, start=100)
+def test_rows_are_folds_in_turn() -> None:
+    folds = folds_in_turn(8, 3, start=100)
     assert [fold.test.tolist() for fold in folds] == [[2, 5], [0, 3, 6], [1, 4, 7]]
     for fold in folds:
         assert sorted([*fold.train, *fold.test]) == list(range(8))
-    (single,) = dealt_in_turn(3, 1, start=0)
+    (single,) = folds_in_turn(3, 1, start=0)
     assert single.train.tolist() == single.test.tolist() == [0, 1, 2]
 
 

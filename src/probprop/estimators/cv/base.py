@@ -25,14 +25,14 @@ from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, Support, ValuesJudge
+from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, Support
 from probprop.estimators.cv.folds import (
     Encodings,
     Fold,
     HeldOut,
-    dealt_in_turn,
+    folds_in_turn,
     make_folds,
-    two_ends,
+    two_holdout_folds,
 )
 from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import Candidate, Policy
@@ -41,7 +41,7 @@ from probprop.estimators.cv.search import (
     Search,
     Stack,
     Trial,
-    calibrated_joint,
+    calibrate_joint,
     in_a_file,
     outputs_of,
 )
@@ -100,7 +100,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Networks that are chosen, calibrated and averaged by cross-validation."""
 
     _member: ClassVar[type[Member]]
-    _judge: ClassVar[Any]  # ValuesJudge or LabelsJudge
+    _scorer: ClassVar[Any]  # RegressionScorer or ClassificationScorer
 
     estimators_: list[Any]
     groups_: list[Group]
@@ -227,7 +227,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         data = replace(data, X=Inputs(bounds.apply(data.X.X)))
         if auto and policy.is_large(n) and groups is None:
             order = rng.permutation(n)
-            data, folds = data[order], two_ends(n, rng)
+            data, folds = data[order], two_holdout_folds(n, rng)
         else:
             # Combinations of several labels may be many.
             stratified = is_classifier(self) and data.y.ndim == 1
@@ -268,7 +268,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         with as_it_was_on_failure(self):
             data = self._read(given, stream=True, classes=classes)
             n, n_folds = len(data.y), self._n_folds
-            folds = dealt_in_turn(n, n_folds, self.n_samples_seen_)
+            folds = folds_in_turn(n, n_folds, self.n_samples_seen_)
             self.bounds_ = self.bounds_.grown(data.X.X)
             rows = complete(self.bounds_.apply(data.X.X), self.joint_)
             dtype = np.dtype(self.estimators_[0].dtype)
@@ -285,7 +285,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _calibration_after(self, data: TrainingData, rows: Completed, folds: Sequence[Fold]) -> Any:
         """Return the calibration after new samples, predicted before the members learn them."""
         held_out = HeldOut([fold for fold in folds if len(fold.test)])
-        judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
+        scorer, a2 = self._scorer(data.likelihood), float(self.calibration_.factor)
         parts = list[Any]()
         for group, members in self.members_by_group:
             outputs = []
@@ -295,7 +295,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
                     of = outputs_of(plan_of(member, data.likelihood), fitted)
                     own = rows[fold.test].moments(group.encoding, of, a2)
                     outputs.append(FoldOutputs(fitted, *own))
-            parts.append(judge.out_of_fold(outputs, data.y, data.weights, held_out))
+            parts.append(scorer.out_of_fold(outputs, data.y, data.weights, held_out))
         return self.calibration_.after(parts, self._group_weights, rows)
 
     def _outputs(self, X: ArrayLike) -> Outputs:
@@ -497,10 +497,10 @@ def problem_of(
 ) -> Problem:
     """Return what the trials of a model share; the samples X are bounded."""
     joint = None if model.missing == "error" else learn_joint(X, ramps=_has_gaps(model, X))
-    encodings, judge = Encodings(X, np.dtype(model.dtype), joint), model._judge(likelihood)
-    if isinstance(judge, ValuesJudge):
-        judge = replace(judge, support=Support.of(model.support, y))
-    return Problem(encodings, y, folds, judge, weights, marginalize=joint is not None)
+    encodings, scorer = Encodings(X, np.dtype(model.dtype), joint), model._scorer(likelihood)
+    if isinstance(scorer, RegressionScorer):
+        scorer = replace(scorer, support=Support.of(model.support, y))
+    return Problem(encodings, y, folds, scorer, weights, marginalize=joint is not None)
 
 
 def search_of(
@@ -513,7 +513,7 @@ def search_of(
 ) -> tuple[Search, list[Candidate]]:
     """Return the search of a model, and its candidates; `positive` says if all targets are > 0."""
     line, bins = policy_of(model, len(problem.y)), problem.encodings.bins_that_fit
-    n_classes = problem.judge.likelihood.n_classes
+    n_classes = problem.scorer.likelihood.n_classes
     candidates = policy.read_candidates(model.candidates, model.budget, line, bins, n_classes)
     exact = isinstance(model.candidates, str) and not is_classifier(model)
     n_threads = effective_n_jobs(model.n_jobs)
@@ -530,7 +530,7 @@ def publish_stack(
     mean_weight: float,
 ) -> None:
     """Give a model the networks of the stacked trials, their encodings and their calibration."""
-    likelihood, members, groups = problem.judge.likelihood, list[Member](), list[Group]()
+    likelihood, members, groups = problem.scorer.likelihood, list[Member](), list[Group]()
     pairs = zip(found.candidates, found.evaluations, found.weights.tolist(), strict=True)
     for candidate, each, weight in pairs:
         encoding = problem.encodings.of(candidate.n_bins)
@@ -556,5 +556,5 @@ def publish_stack(
     model.oof_members_ = first[:, np.newaxis] + HeldOut(found.folds).fold
     model.joint_ = problem.encodings.joint
     if _has_gaps(model, problem.encodings.X):
-        model.joint_ = calibrated_joint(found, problem, model.calibration_)
+        model.joint_ = calibrate_joint(found, problem, model.calibration_)
     model.likelihood_ = likelihood

@@ -76,10 +76,9 @@ _N_SEEN = 5  # of 400 rows or more, the bounds are the fifth smallest and larges
 
 # The temperature.
 _WIDTH = 0.5  # of log T before any row: labels that are all right would let T go to 0
-_STEP = 0.05  # of log T, between differences
-_LARGEST_STEP = 1.0  # of Newton's method
-_TOLERANCE = 0.005  # of log T
-_MOST_STEPS = 30
+_STEP = 0.05  # of log T, in the differences for the curvature
+_REACH = 3.0  # farthest change of log T
+_TOLERANCE = 0.002  # of log T
 _MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
 _FEWEST_ROWS = 1_000  # half a nat in all is the cost of a parameter that is learned from rows
 
@@ -325,7 +324,7 @@ class NoiseNetwork:
         return replace(self, posterior=posterior, levels=levels)
 
 
-class Judged(NamedTuple):
+class LearnedNoise(NamedTuple):
     """A noise network, and its gain on rows that it was not trained on."""
 
     network: NoiseNetwork  # trained on all rows
@@ -340,7 +339,7 @@ def learn_noise(
     factor: float,
     seed: int,
     n_threads: int,
-) -> Judged:
+) -> LearnedNoise:
     """Train the network on out-of-fold residuals; evaluate it by networks without one fold each.
 
     `factor` is the a^2 of the variances in `oof`, which are not calibrated.
@@ -371,7 +370,9 @@ def learn_noise(
     levels = levels_of(predictive(plan, whole.posterior, whole.standardizer, Inputs(rows.X)))
     h = LogScale(m_h, v_h).bounded(*levels)
     gain = likelihood.log_p(h, y) - (oof.residual_log_p(factor) + np.log(oof.unit))
-    return Judged(NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels), h, gain)
+    return LearnedNoise(
+        NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels), h, gain
+    )
 
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:
@@ -517,7 +518,7 @@ class Support(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ValuesJudge:
+class RegressionScorer:
     """Evaluates predictions of values, by residuals and variances."""
 
     likelihood: Gaussian
@@ -525,13 +526,13 @@ class ValuesJudge:
     noise: Noise = "auto"
     support: Support | None = None  # of the targets, not transformed
 
-    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
-        """Return targets on the scale of a candidate, and the judge of their predictions."""
-        judge = replace(self, noise=candidate.noise)
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, RegressionScorer]:
+        """Return targets on the scale of a candidate, and the scorer of their predictions."""
+        scorer = replace(self, noise=candidate.noise)
         if candidate.power is None:
-            return y, judge
+            return y, scorer
         g = box_cox_of(y, candidate.power)
-        return g.forward(y), replace(judge, transformation=g)
+        return g.forward(y), replace(scorer, transformation=g)
 
     def out_of_fold(
         self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
@@ -572,13 +573,13 @@ class ValuesJudge:
         many = len(oof.mean) >= policy.MIN_ROWS_FOR_NOISE
         if self.noise == "input" or (self.noise == "auto" and many):
             ours = oof.of_ensemble(squares)
-            judged = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
-            gain = weighted_mean(judged.gain, oof.weights)
-            found = replace(found, gain=gain, gain_error=standard_error(judged.gain, oof.weights))
+            learned = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
+            gain = weighted_mean(learned.gain, oof.weights)
+            found = replace(found, gain=gain, gain_error=standard_error(learned.gain, oof.weights))
             # Any gain will do: one standard error refused nine networks of which seven helped on
             # test rows.
             if self.noise == "input" or gain > 0.0:
-                found, h = replace(found, noise=judged.network), judged.held_out
+                found, h = replace(found, noise=learned.network), learned.held_out
                 aleatoric_stds = aleatoric_stds * np.sqrt(h.factor)
                 tail = h.variance[np.newaxis]
         means = np.stack([part.mean for part in parts])
@@ -604,20 +605,17 @@ class LogTemperature:
 
     def after(self, surprise: Callable[[float], float]) -> LogTemperature:
         """Return mode and curvature after more rows; `surprise` is minus their log-likelihood."""
+        from scipy.optimize import minimize_scalar  # slow to import, and not needed to predict
 
         def objective(log_T: float) -> float:
             return surprise(log_T) + 0.5 * self.precision * (log_T - self.mean) ** 2
 
-        at, curvature = self.mean, self.precision
-        for _ in range(_MOST_STEPS):
-            below, here, above = (objective(at + d) for d in (-_STEP, 0.0, _STEP))
-            # The curvature of the likelihood is never negative, except far from the mode.
-            curvature = max(self.precision, (above - 2.0 * here + below) / _STEP**2)
-            step = -(above - below) / (2.0 * _STEP) / curvature
-            at += float(np.clip(step, -_LARGEST_STEP, _LARGEST_STEP))
-            if not abs(step) > _TOLERANCE:
-                break
-        return LogTemperature(float(at), float(curvature))
+        ends = (self.mean - _REACH, self.mean + _REACH)
+        options = {"xatol": _TOLERANCE}
+        at = float(minimize_scalar(objective, bounds=ends, method="bounded", options=options).x)
+        below, here, above = (objective(at + d) for d in (-_STEP, 0.0, _STEP))
+        curvature = max(self.precision, (above - 2.0 * here + below) / _STEP**2)
+        return LogTemperature(at, float(curvature))
 
 
 @dataclass(frozen=True, eq=False)
@@ -754,8 +752,8 @@ class ClassCalibration:
 
 
 @dataclass(frozen=True)
-class LabelsJudge:
-    """Evaluates predictions of labels, by their log probabilities; see `ValuesJudge`."""
+class ClassificationScorer:
+    """Evaluates predictions of labels, by their log probabilities; see `RegressionScorer`."""
 
     likelihood: LabelLikelihood
 
@@ -767,9 +765,9 @@ class LabelsJudge:
         variance = held_out.in_order([own.variance.astype(np.float64) for own in outputs])
         return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
 
-    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, LabelsJudge]:
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ClassificationScorer]:
         """Return the labels unchanged: they have no scale."""
-        for name, usual in (("power", None), ("noise", "auto")):
+        for name, usual in policy.OF_REGRESSION.items():
             if (value := getattr(candidate, name)) != usual:
                 asked = f"{name} of a candidate is for the targets of a regression."
                 raise ValueError(f"{asked} Got {value!r} for labels.")
@@ -787,4 +785,4 @@ class LabelsJudge:
         return Calibrated(found, predictive)
 
 
-Judge = ValuesJudge | LabelsJudge
+Scorer = RegressionScorer | ClassificationScorer

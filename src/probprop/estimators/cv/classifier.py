@@ -10,7 +10,7 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import LabelsMixin, PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
-from probprop.estimators.cv.calibration import ClassCalibration, LabelsJudge
+from probprop.estimators.cv.calibration import ClassCalibration, ClassificationScorer
 from probprop.estimators.validation import Given, TrainingData, read_labels
 from probprop.inference.training import warn_of_counts
 
@@ -87,7 +87,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     """
 
     _member = PBPClassifier
-    _judge = LabelsJudge
+    _scorer = ClassificationScorer
 
     estimators_: list[PBPClassifier]
     calibration_: ClassCalibration

@@ -97,7 +97,7 @@ def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified:
 
     check_int("cv", cv, 2)
     if groups is None and stratified:
-        return PredefinedSplit(dealt_by_value(y, min(cv, len(y)), RandomState(seed)))
+        return PredefinedSplit(stratified_folds(y, min(cv, len(y)), RandomState(seed)))
     if groups is None:
         return KFold(min(cv, len(y)), shuffle=True, random_state=seed)
     n_groups = len(np.unique(groups))
@@ -112,7 +112,7 @@ def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified:
     return GroupKFold(n_folds, shuffle=True, random_state=seed)
 
 
-def dealt_by_value(y: Array, n_folds: int, rng: RandomState) -> Array:
+def stratified_folds(y: Array, n_folds: int, rng: RandomState) -> Array:
     """Return the fold of every row: rows of one value are assigned in turn.
 
     A value may have fewer rows than there are folds, which scikit-learn's folds do not allow.
@@ -147,7 +147,7 @@ def time_folds(times: Array, n_folds: int) -> list[tuple[Array, Array]]:
     return [(np.flatnonzero(block < k), np.flatnonzero(block == k)) for k in numbers]
 
 
-def two_ends(n_rows: int, rng: RandomState) -> list[Fold]:
+def two_holdout_folds(n_rows: int, rng: RandomState) -> list[Fold]:
     """Return two folds of shuffled rows, whose validation sets are the first and the last rows.
 
     No network then needs a copy of its rows. Every call draws other seeds.
@@ -160,7 +160,7 @@ def two_ends(n_rows: int, rng: RandomState) -> list[Fold]:
     ]
 
 
-def dealt_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
+def folds_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
     """Return the folds of n new rows, of which the first belongs to the fold start mod n_folds.
 
     The network of a single fold learns all rows, after it has predicted them.

@@ -6,7 +6,7 @@ may be encoded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, overload
 
@@ -18,7 +18,6 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.distributions import power
 from probprop.distributions.base import Moments, average, short_repr
 from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
@@ -28,7 +27,7 @@ from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import DistributionMixin, plan_of
 from probprop.estimators.cv.base import PBPEstimatorCV
-from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, ValuesJudge
+from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, RegressionScorer
 from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import (
@@ -65,7 +64,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         number of folds at any size. Else a splitter of scikit-learn, or what one yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 16 ramps each (32 from 5,000 samples on),
-        one or two layers of 48, and columns alone without a hidden layer; evidence cap 10 or 30.
+        one or two layers of 48, and columns alone without a hidden layer; evidence cap 10 or 30,
+        from 500 samples on with a prior per column for those with ramps and cap 10. If an exact
+        output layer clearly helps the best of them, all are also offered with one.
         From 100 samples on, if all targets are above 0 and their errors grow with them, a power of
         the targets is used if it gains two standard errors on out-of-fold samples.
     budget : {"fast", "good", "best"}, default="good"
@@ -165,7 +166,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     """
 
     _member = PBPRegressor
-    _judge = ValuesJudge
+    _scorer = RegressionScorer
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
@@ -319,14 +320,16 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         check_is_fitted(self)
         given, g = check_inputs(self, X), self.calibration_.transformation
         rows = self.bounds_.apply(given)
-        z = _calibrated(self, rows)
-        weights = self.weights_
-        mixture = _mixed(z, weights)
-        if (shape := self.calibration_.recalibration) is not None:
-            mixture = _recalibrated(mixture, shape, g)
-        elif g is not None:
-            exact = _mixed(_in_target_units(z, g), weights)
-            mixture = _capped(exact, mixture, z, weights, g)
+        z, shape = _calibrated(self, rows), self.calibration_.recalibration
+
+        def law(m: Moments, g: BoxCox | None) -> Mixture | TransformedMixture:
+            p = Mixture(*m, self.weights_)
+            return p if g is None else TransformedMixture(p, g)
+
+        if shape is None:
+            mixture = _along(z, lambda m: law(m, g))
+        else:
+            mixture = _recalibrated(_along(z, lambda m: law(m, None)), shape, g)
         return Sensitivity(*mixture.values, *(self.bounds_.slope(given) * mixture.d))
 
     def sample_functions(
@@ -391,6 +394,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 # ---- Gradients of the mixture
 
 
+_STEP = 1e-4  # of differences, in standard deviations of the target
+
+
 class _Members(NamedTuple):
     """Calibrated moments of S members, or of their mixture, which has no axis S."""
 
@@ -398,54 +404,30 @@ class _Members(NamedTuple):
     d: FloatArray  # derivatives of the three by the features, (3, S, n, n_features)
 
 
-def _mixed(m: _Members, weights: FloatArray) -> _Members:
-    """Return the moments of the mixture, (n,), and their gradients, (n, n_features)."""
-    (mean, epistemic, aleatoric), (dmean, depistemic, daleatoric) = m
-    mixture, dmixture = power.mixed(m.values, weights), average(dmean, weights)
-    with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
-        # The law of total variance.
-        stds, dstds = (epistemic, mean - mixture.mean), (depistemic, dmean - dmixture)
-        d_epistemic = _of_root_mean_square(stds, dstds, mixture.epistemic_std, weights)
-        of_noise = ([aleatoric], [daleatoric], mixture.aleatoric_std)
-        d_aleatoric = _of_root_mean_square(*of_noise, weights)
-    return _Members(mixture, np.stack([dmixture, d_epistemic, d_aleatoric]))
+def _along(members: _Members, law: Callable[[Moments], Mixture | TransformedMixture]) -> _Members:
+    """Return the moments of the mixture of members, (n,), and their gradients, (n, n_features).
 
-
-def _capped(
-    exact: _Members, mixture_z: _Members, z: _Members, weights: FloatArray, g: BoxCox
-) -> _Members:
-    """Return the moments as `TransformedMixture` caps them, and the gradients of these.
-
-    `exact` is the mixture in target units, `mixture_z` the mixture of the members z.
+    Moments of the members have exact gradients; along each, those of the mixture are differences.
     """
-    ends = power.ends_of(z.values, weights, g)
-    values = power.capped(exact.values, mixture_z.values, ends)
-    std = np.hypot(exact.values.epistemic_std, exact.values.aleatoric_std)
-    most, high = ends.high - ends.low, ends.high
-    dlow_dX, dhigh_dX = _of_end(z, ends.low_at, -ends.c, g), _of_end(z, ends.high_at, ends.c, g)
+    m, d = members
 
-    # A capped part is `most` times its share of the std, a / hypot(a, b).
-    finite = np.isfinite(std)
-    a, b = np.where(finite, exact.values[1:], mixture_z.values[1:])
-    da, db = np.where(finite[:, np.newaxis], exact.d[1:], mixture_z.d[1:])
-    total = np.hypot(a, b)
-    total = np.where(total > 0.0, total, 1.0)
-    share_a, share_b = (a / total)[:, np.newaxis], (b / total)[:, np.newaxis]
-    dtotal = share_a * da + share_b * db
-    dmost = dhigh_dX - dlow_dX
-    of_parts = [
-        share * dmost + (most / total)[:, np.newaxis] * (dpart - share * dtotal)
-        for share, dpart in ((share_a, da), (share_b, db))
-    ]
-    dstds = np.where((std > most)[:, np.newaxis], of_parts, exact.d[1:])
-    above = (exact.values.mean > high)[:, np.newaxis]
-    return _Members(values, np.stack([np.where(above, dhigh_dX, exact.d[0]), *dstds]))
+    def moments(m: Moments) -> FloatArray:
+        p = law(m)
+        return np.stack([p.mean, p.epistemic_std, p.aleatoric_std])
+
+    std, gradients = np.hypot(m.epistemic_std, m.aleatoric_std).min(axis=0), list[FloatArray]()
+    for j in range(d.shape[-1]):
+        fastest = np.abs(d[..., j]).max(axis=(0, 1))
+        step = _STEP * std / np.where(fastest > 0.0, fastest, 1.0)
+        above, below = (moments(Moments(*(np.stack(m) + s * step * d[..., j]))) for s in (1, -1))
+        gradients.append((above - below) / (2.0 * step))
+    return _Members(Moments(*moments(m)), np.stack(gradients, axis=-1))
 
 
 def _recalibrated(mixture: _Members, shape: Recalibration, g: BoxCox | None) -> _Members:
     """Return the moments of the recalibrated mixture, and the gradients of these.
 
-    They depend on the mean m and the standard deviation s of the mixture, by differences of 1e-4 s.
+    They depend on the mean m and the standard deviation s of the mixture.
     """
     (m, a, b), (dm, da, db) = mixture
     s = np.hypot(a, b)
@@ -455,7 +437,7 @@ def _recalibrated(mixture: _Members, shape: Recalibration, g: BoxCox | None) -> 
         law = shape.apply(p if g is None else TransformedMixture(p, g))
         return np.stack([law.mean, law.std])
 
-    at, h = moments(m, s), 1e-4
+    at, h = moments(m, s), _STEP
     by_m = (moments(m + h * s, s) - moments(m - h * s, s)) / (2.0 * h * s)
     by_s = (moments(m, s + h * s) - moments(m, s - h * s)) / (2.0 * h * s)
     shares = np.stack([a / s, b / s])[..., np.newaxis]
@@ -466,34 +448,6 @@ def _recalibrated(mixture: _Members, shape: Recalibration, g: BoxCox | None) -> 
     dparts = shares * dstd + std[:, np.newaxis] * dshares
     parts = Moments(mean, *(std * shares[..., 0]))
     return _Members(parts, np.concatenate([dmean[np.newaxis], dparts]))
-
-
-def _of_end(z: _Members, at: Array, c_of: FloatArray, g: BoxCox) -> FloatArray:
-    """Return the gradient of g^-1(m + c s) of the member `at`, (1, n)."""
-    c = c_of[at[0]]
-    m, a, b = (np.take_along_axis(part, at, axis=0)[0] for part in z.values)
-    dm, da, db = (np.take_along_axis(part, at[..., np.newaxis], axis=0)[0] for part in z.d)
-    s = np.hypot(a, b)
-    dz = dm + c[:, np.newaxis] * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
-    slope = g.slope(m + c * s)
-    # Beyond floats the end is constant.
-    gradient: FloatArray = np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
-    return gradient
-
-
-def _of_root_mean_square(
-    parts: Sequence[FloatArray],
-    dparts_dX: Sequence[FloatArray],
-    root: FloatArray,
-    weights: FloatArray,
-) -> FloatArray:
-    """Return the gradient of the root of the mean over members of the sum of squares of parts."""
-    # A part over the root, because squares of targets may be no floats.
-    d_each = [
-        np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis] * dpart_dX
-        for part, dpart_dX in zip(parts, dparts_dX, strict=True)
-    ]
-    return average(np.sum(d_each, axis=0), weights)
 
 
 def _sensitivity(member: PBPRegressor, A: Samples) -> Sensitivity:
@@ -528,12 +482,6 @@ def _calibrated(model: PBPRegressorCV, X: Array) -> _Members:
     daleatoric_std_dX = 0.5 * dlog_dX * aleatoric_std[..., np.newaxis]
     values = Moments(mean, epistemic_std, aleatoric_std)
     return _Members(values, np.stack([dmean_dX, depistemic_std_dX, daleatoric_std_dX]))
-
-
-def _in_target_units(m: _Members, g: BoxCox) -> _Members:
-    """Return the members as `TransformedMixture` has them, by the chain rule."""
-    each = power.slopes(m.values, g)[..., np.newaxis] * m.d[:, np.newaxis]
-    return _Members(power.moments(m.values, g), each.sum(axis=0))
 
 
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:

@@ -31,8 +31,8 @@ from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import (
     Calibrated,
     FoldOutputs,
-    Judge,
     OutOfFold,
+    Scorer,
     standard_error,
     weighted_mean,
 )
@@ -135,7 +135,7 @@ class Problem:
     encodings: Encodings  # of the samples; the dtype is that of the weights too
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     folds: Sequence[Fold]  # each has a network of every stacked trial
-    judge: Judge
+    scorer: Scorer
     weights: FloatArray | None = None  # of the samples, above 0; None: each is 1
     marginalize: bool = False  # whether NaN is a missing value
     n_search: int | None = None  # how many of the folds trials are compared on; None: all
@@ -149,7 +149,7 @@ class Problem:
     def plan(self, candidate: Candidate) -> Plan:
         """Return how a candidate trains."""
         return Plan(
-            self.judge.likelihood,
+            self.scorer.likelihood,
             hidden=candidate.layers,
             evidence_cap=candidate.evidence_cap,
             prior=candidate.prior,
@@ -160,8 +160,8 @@ class Problem:
 
     def seen_by(self, candidate: Candidate) -> Problem:
         """Return the problem with targets as a candidate sees them, and its scorer."""
-        y, judge = self.judge.seen_by(candidate, self.y)
-        return replace(self, y=y, judge=judge)
+        y, scorer = self.scorer.seen_by(candidate, self.y)
+        return replace(self, y=y, scorer=scorer)
 
     def weights_of(self, rows: Array | slice) -> FloatArray | None:
         """Return the weights of these samples."""
@@ -334,7 +334,7 @@ def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluat
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
-        oof = problem.judge.out_of_fold(outputs, y, weights, held_out)
+        oof = problem.scorer.out_of_fold(outputs, y, weights, held_out)
         log_p = oof.log_p(oof.factor)
     fitted = tuple(output.fitted for output in outputs)
     of_fold = held_out.fold == np.arange(len(folds))[:, np.newaxis]
@@ -603,9 +603,9 @@ class Search:
     def calibrated(self, found: Stack) -> Calibrated:
         """Calibrate the mixture of the stacked trials on their out-of-fold predictions."""
         self.report(Share(1.0, CALIBRATING))
-        judge, held_out = self.problem.seen_by(found.candidates[0]).judge, HeldOut(found.folds)
+        scorer, held_out = self.problem.seen_by(found.candidates[0]).scorer, HeldOut(found.folds)
         options = (self.problem.encodings, self.seed, self.n_threads)
-        return judge.calibrate(found.oofs, found.weights, held_out, *options)
+        return scorer.calibrate(found.oofs, found.weights, held_out, *options)
 
     @property
     def _chunk(self) -> int:
@@ -666,17 +666,17 @@ class Search:
 # ---- Checkpoints
 
 
-class Journal:
+class SavedSteps:
     """The numbered training steps of a search, in a file.
 
     A search is determined by the results of its trainings. To resume it, it is run again, and steps
     that are in the file are not trained again: the result is bit-identical.
-    A step between two comparisons, the checks of the budget, is dropped once the next one is there,
+    A step between two comparisons, the rungs, is dropped once the next one is there,
     which then has the epochs of both. `step` makes the epochs that are not in the file.
     """
 
     def __init__(self, file: CheckpointFile, rungs: Sequence[int], step: Step | None) -> None:
-        self._file, self._checks, self._step = file, {*rungs}, step
+        self._file, self._rungs, self._step = file, {*rungs}, step
         self._steps: dict[int, list[Checkpoint]] = {}
         kept = file.read()
         with file.reading():
@@ -701,8 +701,8 @@ class Journal:
             self._n_skipped += n_epochs
             with self._file.reading():
                 reached = {run.fitted.epoch.n_iter + self._n_skipped for run in runs}
-                if reached & self._checks:
-                    raise ValueError("a step before a comparison is missing")
+                if reached & self._rungs:
+                    raise ValueError("a step before a rung is missing")
             return [run._replace(made=[]) for run in runs], None
         made, interrupt = (self._step or advance)(runs, n_epochs, n_threads)
         if interrupt is None:
@@ -714,7 +714,7 @@ class Journal:
         reached = [run.fitted.epoch.n_iter - len(run.made) for run in made]
         parts = [replace(checkpoint_of(run, list(run.made)), label=str(step)) for run in made]
         goes_on = [old.state.n_iter for old in before] == reached
-        if goes_on and not self._checks.intersection(reached):
+        if goes_on and not self._rungs.intersection(reached):
             pairs = zip(parts, before, strict=True)
             parts = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
             del self._steps[step - 1]
@@ -740,12 +740,12 @@ def in_a_file(
     arrays = [problem.encodings.X, problem.y, problem.weights, *folds]
     file = CheckpointFile(path, digest(arrays), settings_of(model))
     try:
-        yield replace(problem, step=Journal(file, rungs, problem.step).advance)
+        yield replace(problem, step=SavedSteps(file, rungs, problem.step).advance)
     finally:
         file.flush()
 
 
-def calibrated_joint(found: Stack, problem: Problem, calibration: Any) -> Joint | None:
+def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint | None:
     """Return the joint distribution of the features with its factors b^2; None if there is none.
 
     With v the calibrated variance of the prediction of a masked out-of-fold sample, s^2 its
@@ -782,7 +782,7 @@ def calibrated_joint(found: Stack, problem: Problem, calibration: Any) -> Joint 
         """Return the log density, or probability, of the target of each sample."""
         pairs = zip(outputs, between, strict=True)
         wider = [own._replace(variance=own.variance + factor / a2 * b) for own, b in pairs]
-        oof: Any = problem.judge.out_of_fold(wider, y, weights, held_out)
+        oof: Any = problem.scorer.out_of_fold(wider, y, weights, held_out)
         if noise:
             oof = replace(oof, aleatoric_std=oof.aleatoric_std * held_out.in_order(noise))
         found_p: FloatArray = oof.log_p(a2)

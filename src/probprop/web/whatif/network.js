@@ -25,25 +25,25 @@ export function outputMoments(kernel, network, rows) {
   return network.output_layer ? exactLayer(network.output_layer, outputs.mean, X, D) : outputs;
 }
 
-// The moments of an exact output layer of one target, whose features are the outputs of the network
-// and the standardized inputs.
+// The moments of an exact output layer, whose features are the outputs of the network and the
+// standardized inputs.
 function exactLayer(layer, hidden, X, D) {
   const { center, axes, coef, variance: ofAxis } = layer;
-  const M = center.length;
-  const H = M - D;
-  const n = X.length / D;
-  const mean = new Float64Array(n).fill(layer.intercept[0]);
-  const variance = new Float64Array(n).fill(layer.intercept_variance[0]);
+  const [M, K] = [center.length, layer.intercept.length];
+  const [H, n] = [M - D, X.length / D];
+  const mean = Float64Array.from({ length: n * K }, (_, i) => layer.intercept[i % K]);
+  const variance = Float64Array.from(mean, (_, i) => layer.intercept_variance[i % K]);
   const along = new Float64Array(M);
   for (let i = 0; i < n; i += 1) {
     along.fill(0);
     for (let j = 0; j < M; j += 1) {
       const x = (j < H ? hidden[i * H + j] : X[i * D + j - H]) - center[j];
-      if (x !== 0) for (let k = 0; k < M; k += 1) along[k] += x * axes[j * M + k];
+      if (x !== 0) for (let a = 0; a < M; a += 1) along[a] += x * axes[j * M + a];
     }
-    for (let k = 0; k < M; k += 1) {
-      mean[i] += along[k] * coef[k];
-      variance[i] += along[k] ** 2 * ofAxis[k];
+    for (let a = 0; a < M * K; a += 1) {
+      const x = along[Math.floor(a / K)];
+      mean[i * K + (a % K)] += x * coef[a];
+      variance[i * K + (a % K)] += x * x * ofAxis[a];
     }
   }
   return { mean, variance };
