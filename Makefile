@@ -8,7 +8,7 @@ CPP := cpp/*.hpp cpp/*/*.hpp cpp/*.cpp lab/cpp/*.cpp tools/*.cpp
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-all lint format docs bench generated test-marked sanitize lowest clean
+.PHONY: demo test test-all lint format docs bench generated test-marked sanitize lowest newest clean
 
 # ---- What a person needs
 
@@ -74,12 +74,13 @@ sanitize: $(INSTALLED)
 		tests/reference/likelihoods/test_scale.py tests/reference/test_scale_mixture.py \
 		tests/distributions/test_one_member.py tests/distributions/test_heavy_tails.py tests/distributions/test_transformed_mixture.py
 
-# The lowest versions that pyproject.toml allows, with a smoke test of every extra.
-lowest:
-	$(PYTHON) tools/lowest.py
+# Smoke tests of every extra: with the lowest versions that pyproject.toml allows, and with the
+# newest ones on the newest Python that is here.
+lowest newest:
+	$(PYTHON) tools/versions.py $@
 
 clean:
-	rm -rf $(VENV) $(SANITIZE) .venv-lowest build dist lab/build lab/dist
+	rm -rf $(VENV) $(SANITIZE) .venv-lowest .venv-newest build dist lab/build lab/dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

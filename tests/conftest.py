@@ -26,6 +26,7 @@ from sklearn.model_selection import train_test_split
 
 from browser import Browser
 from labelled import Split, halves
+from limits import Limits
 from model_files import fitted
 from probprop.estimators.regressor import PBPRegressor
 
@@ -52,6 +53,11 @@ def good(model: PBPRegressor, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def path(tmp_path: Path, good: Path) -> Path:
     """A copy of it, alone in its directory."""
     return Path(shutil.copy(good, tmp_path / "model.pbp"))
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
+    return Limits(monkeypatch)
 
 
 # ---- Labels

@@ -44,7 +44,7 @@ def table() -> pd.DataFrame:
         {
             "area <m²>": area.round(1),
             "rooms": rooms.astype(float),
-            "city": city,
+            "city": pd.Categorical(city, CITIES, ordered=True),
             "garden": pd.Series(garden, dtype=object),
             "sold": sold.strftime("%Y-%m-%dT%H:%M"),
             "price": price.round(2),

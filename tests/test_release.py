@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tools import cross_compile, lowest
+from tools import cross_compile, versions
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = "any gamma 1.5 2.0\ngeneric quantiles 1.0\n"
@@ -51,7 +51,7 @@ def test_what_other_packages_deprecate_is_not_for_users(verbose: bool) -> None:
 
 
 def test_lower_bounds_agree_with_the_conda_recipe() -> None:
-    pins = dict(pin.split("==") for pin in lowest.floors())
+    pins = dict(pin.split("==") for pin in versions.floors())
     assert {"numpy", "scikit-learn", "matplotlib", "dask", "jax", "nanobind"} <= set(pins)
     recipe = (ROOT / "conda" / "meta.yaml").read_text()
     listed = dict(re.findall(r"- ([\w-]+) >=([\d.]+)", recipe))

@@ -15,6 +15,7 @@ from distributed import Client, LocalCluster
 
 import probprop
 from dask_clusters import table
+from limits import Limits
 from probprop import (
     Candidate,
     PBPClassifier,
@@ -23,8 +24,8 @@ from probprop import (
     PBPRegressor,
     PBPRegressorCV,
 )
-from probprop.cli import application, training
-from probprop.data import scratch, shards
+from probprop.cli import application
+from probprop.data import scratch
 from probprop.data.scratch import LEAST
 from probprop.estimators.cv import policy
 from probprop.table import fit_table_model
@@ -67,7 +68,6 @@ def client() -> Iterator[Client]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(policy.BUDGETS, "fast", (1, 2))
-    monkeypatch.setattr(scratch, "PILE_BYTES", 2000)
     monkeypatch.chdir(tmp_path)
     frame = rows()
     frame[:60].to_csv("0.csv", index=False)
@@ -117,7 +117,7 @@ class Python:
         self.written: list[int] = []  # rows that went to disk
         write = scratch.Scratch.write
         if place == "disk":
-            monkeypatch.setattr(shards, "COPIES", 10**9)
+            Limits(monkeypatch).on_disk()
 
         def noted(file: scratch.Scratch) -> None:
             write(file)
@@ -160,8 +160,9 @@ class Command:
         if place == "command, `--dask`":
             self.options += f" --dask {client.scheduler.address}"
         elif place == "command, `--memory-limit`":
-            monkeypatch.setattr(training, "needed_beyond", lambda paths, limit: 12 * 10**9)
-            monkeypatch.setattr(shards, "COPIES", 10**9)
+            limits = Limits(monkeypatch)
+            limits.tables_above_memory()
+            limits.on_disk()
         self.on_disk = "memory-limit" in place
 
     def run(self, options: str, code: int = 0) -> str:
@@ -282,12 +283,12 @@ def in_command(feature: str, at: Command) -> None:
         case "an ensemble":
             assert "2 networks" in at.run(f"{FAST} --n-members 2")
         case "cross-validation":
-            assert "chosen: " in at.run(CHOSEN)
-            assert "chosen: " in at.run(CHOSEN.replace(" y", " label"))
+            assert "selected: " in at.run(CHOSEN)
+            assert "selected: " in at.run(CHOSEN.replace(" y", " label"))
         case "sample weights":
             at.run(f"{FAST} --weight w")
         case "sample weights, cross-validation":
-            assert "chosen: " in at.run(f"{CHOSEN} --weight w")
+            assert "selected: " in at.run(f"{CHOSEN} --weight w")
         case "known errors of the target":
             at.run(f"{FAST} --error e")
         case "several targets":
@@ -301,7 +302,7 @@ def in_command(feature: str, at: Command) -> None:
         case "missing values":
             at.run(f"{FAST} --features a,gap")
         case "missing values, cross-validation":
-            assert "chosen: " in at.run(f"{CHOSEN} --features a,gap")
+            assert "selected: " in at.run(f"{CHOSEN} --features a,gap")
         case "categories, dates, true and false":
             at.run(f"{FAST} --features a,kind,ripe,when")
         case "texts that mean a missing value":
@@ -318,7 +319,7 @@ def in_command(feature: str, at: Command) -> None:
             assert Path("page.html").exists()
         case "scores and report, cross-validation":
             said = at.run(f"{CHOSEN} --report page.html --static")
-            assert "judged on 120 out-of-fold rows: each is predicted by networks that" in said
+            assert "evaluated on 120 out-of-fold rows: each is predicted by networks that" in said
             assert "not trained on it" in Path("page.html").read_text()
         case "groups, folds in time":
             if at.on_disk or "--dask" in at.options:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+# Not NDArray: from NumPy 2.5 on it is an alias of which get_origin, in io.py, says nothing.
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 """An array of any dtype; the docstrings give its shape."""
-FloatArray = NDArray[np.float64]
+FloatArray = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]

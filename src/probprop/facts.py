@@ -8,7 +8,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from scipy.special import gammaincinv
-from sklearn.base import is_classifier
 
 from probprop._version import __version__
 from probprop.estimators.classifier import PBPClassifier
@@ -25,7 +24,7 @@ from probprop.estimators.kind import (
     transformation_of,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.table.names import listed, target_names
+from probprop.table.names import listed, plural, target_names
 
 HeldOut = bool | Literal["out of fold"] | None
 """Whether the model has not seen the rows of a report; None if that is not known. Out of fold: they
@@ -53,80 +52,75 @@ def model_facts(
     '1 feature, 8 hidden units, 1 output; 25 weights in float64'
     """
     network, g = first_network(model), transformation_of(model)
-    q = network.posterior_
+    chosen, q = is_cross_validated(model), network.posterior_
+    names, n_features = target_names(target), model.n_features_in_
     n_in, *hidden, n_out = q.layer_sizes
-    units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
-    n_weights = sum(m.size for m in q.m_w)
-    n_features = model.n_features_in_
-    plural = "" if n_features == 1 else "s"
-    encoded = "" if n_in == n_features else f" encoded as {n_in:,} numbers"
-    outputs = f"{n_out:,} output{'' if n_out == 1 else 's'}"
-    prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
-    evidence_cap = network.evidence_cap
-    bound = "" if evidence_cap is None else f", evidence cap of {evidence_cap:g}"
-    names = target_names(target)
-    facts = [["Target" if len(names) == 1 else "Targets", listed(names, _MAX_NAMES, str)]]
+    facts = [["Targets" if names[1:] else "Target", listed(names, _MAX_NAMES, str)]]
     if (classes := classes_of(network)) is not None:
         shown = listed([str(name) for name in classes.tolist()], _MAX_NAMES, str)
         multilabel = cast(PBPClassifier, network).multilabel_
         facts.append(["Labels" if multilabel else "Classes", f"{len(classes):,}: {shown}"])
     if n := len(members(model)):
-        one_each = ""
-        if is_cross_validated(model):
+        each = ""
+        if chosen:
             k = len(cast(Any, model).groups_)
-            one_each = ", one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")
-        described = f"{n:,} network{'' if n == 1 else 's'}{one_each}; below is the first"
-        facts.append(["Ensemble", described])
-    if is_cross_validated(model):
+            each = ", one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")
+        facts.append(["Ensemble", f"{plural(n, 'network')}{each}; below is the first"])
+    if chosen:
         facts.append(["Choice", choice_in_words(model)])
         facts.append(["Calibration", calibration_in_words(model)])
-    shape = f"{n_features:,} feature{plural}{encoded}, {units}, {outputs}"
+    encoded = "" if n_in == n_features else f" encoded as {n_in:,} numbers"
+    units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
+    n_weights = sum(m.size for m in q.m_w)
+    shape = f"{plural(n_features, 'feature')}{encoded}, {units}, {plural(n_out, 'output')}"
+    cap = "" if network.evidence_cap is None else f", evidence cap of {network.evidence_cap:g}"
+    done = f"{plural(network.n_samples_seen_, 'sample')}, {plural(network.n_iter_, 'epoch')}"
     facts += [
         ["Network", f"{shape}; {n_weights:,} weights in {q.dtype}"],
-        ["Training", f"{network.n_samples_seen_:,} rows, {network.n_iter_:,} passes{bound}"],
+        ["Training", f"{done}{cap}"],
     ]
     if network.missing == "marginalize":
-        how = "marginalized: any value, with its column's mean and variance"
-        if is_cross_validated(model):
-            how = f"completed in {N_NODES} ways from the values that are present"
+        how = "marginalized: Gaussian, with the mean and variance of the column"
+        if chosen:
+            how = f"imputed in {N_NODES} ways from the other values of the sample"
         facts.append(["Missing values", how])
     counts = {
         "weight updates undone": sum(e.n_undone for e in network.history_),
         "precisions held up between rounds": sum(e.n_held for e in network.history_),
         "noise updates by quadrature": sum(e.n_guarded for e in network.history_),
-        "rows skipped": sum(e.n_skipped_points for e in network.history_),
+        "samples skipped": sum(e.n_skipped_points for e in network.history_),
     }
     if unusual := [f"{n:,} {what}" for what, n in counts.items() if n]:
         facts.append(["Unusual in training", ", ".join(unusual)])
-    if not is_classifier(network):
+    if classes is None:
         scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
         if g is not None:  # dy = unit dz where y is the unit
             scale = scale * g.unit
-        each = zip(*map(np.atleast_1d, (q.alpha_noise, q.beta_noise, scale)), strict=True)
-        noise = [_std_and_interval(*map(float, one)) for one in each]
+        noises = zip(*map(np.atleast_1d, (q.alpha_noise, q.beta_noise, scale)), strict=True)
+        noise = [_std_and_interval(*map(float, one)) for one in noises]
         units = names[0]
         if len(names) > 1:
             noise = [f"{one} of {name}" for one, name in zip(noise, names, strict=True)]
             units = "each target"
         where = "" if g is None else f", where that is {number(g.unit)}"
-        of_noise = f"standard deviation {'; '.join(noise)}, in units of {units}{where}"
+        words = f"standard deviation {'; '.join(noise)}, in units of {units}{where}"
         if q.noise_network is not None:
-            of_noise = f"depends on the features; around a level with {of_noise}"
-        before = " before calibration" if is_cross_validated(model) else ""
-        facts.append([f"Noise{before}", of_noise])
+            words = f"heteroscedastic, around a level with {words}"
+        facts.append([f"Noise{' before calibration' * chosen}", words])
         if q.tail.any():
             tails = ", ".join(number(float(tail)) for tail in q.tail)
             facts.append(["Tails of the noise", f"variance {tails} of its log variance"])
-    of_evidence = "sum over the first pass"
-    if g is not None:
-        of_evidence += f"; of {power_in_words(g.power)} of {names[0]}"
-    seed = (model if is_cross_validated(model) else network).random_state
+    power = "" if g is None else f"; of {power_in_words(g.power)} of {names[0]}"
+    seed = (model if chosen else network).random_state
     return [
         *facts,
-        ["Prior of the weights", f"standard deviation {prior}"],
-        ["Log evidence", f"{number(network.log_evidence_)} ({of_evidence})"],
+        [
+            "Prior of the weights",
+            f"standard deviation {_std_and_interval(q.alpha_prior, q.beta_prior, 1.0)}",
+        ],
+        ["Log evidence", f"{number(network.log_evidence_)} (sum over the first epoch{power})"],
         ["Seed", str(seed) if isinstance(seed, int) else "none"],
-        [f"Feature{plural}", listed(feature_names, _MAX_NAMES, str)],
+        ["Feature" if n_features == 1 else "Features", listed(feature_names, _MAX_NAMES, str)],
         ["Version", f"probprop {__version__}"],
     ]
 
@@ -182,14 +176,14 @@ def choice_in_words(model: Any) -> str:
     'features as they are, no hidden layer, no evidence cap, 80 epochs; best of 2 candidates'
     """
     n, groups, power = len(model.trials_), model.groups_, model.groups_[0].candidate.power
-    each = [f"{group.candidate.in_words}, {epochs_in_words(group.n_epochs)}" for group in groups]
+    each = [f"{group.candidate.in_words}, {plural(group.n_epochs, 'epoch')}" for group in groups]
     of = f"best of {n:,} candidates" if n > 1 else "the only candidate"
     if len(groups) > 1:
         each = [f"{text} (weight {g.weight:.2f})" for text, g in zip(each, groups, strict=True)]
         of = f"stacked from {n:,} candidates"
     scale = ""
     if power is not None:
-        scale = f"; predicts {power_in_words(power)} of the target, since errors grow with it"
+        scale = f"; predicts {power_in_words(power)} of the target, because errors grow with it"
     return f"{'; '.join(each)}; {of}{scale}"
 
 
@@ -203,27 +197,23 @@ def power_name(power: float) -> str:
     return {0.0: "logarithm", 0.5: "square root"}.get(power, f"power {power:.3g}")
 
 
-def epochs_in_words(n: int) -> str:
-    """Say how many epochs these are."""
-    return f"{n:,} epoch{'' if n == 1 else 's'}"
-
-
 def calibration_in_words(model: Any) -> str:
     """Describe in one line how a fitted `PBPRegressorCV` or `PBPClassifierCV` was calibrated."""
     calibration: Calibration | ClassCalibration = model.calibration_
     if isinstance(calibration, ClassCalibration):
-        losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"
-        return f"temperature {calibration.temperature:.2f}; log-loss on rows held out from {losses}"
-    noise = f"a noise network, which gains {gain_in_words(calibration)} per row"
-    if calibration.noise is None:
-        g = calibration.transformation
-        of = "" if g is None else f" of {power_in_words(g.power)}"
-        noise = f"the noise{of} is the same everywhere"
-        if math.isnan(calibration.gain) and model.groups_[0].candidate.noise == "auto":
-            noise = "too few rows to learn where the noise is larger"
+        losses = f"{calibration.log_loss:.3f} ({calibration.raw_log_loss:.3f} before)"
+        return f"temperature {calibration.temperature:.2f}; out-of-fold log-loss {losses}"
+    g = calibration.transformation
+    of = "" if g is None else f" of {power_in_words(g.power)}"
+    noise = f"constant noise variance{of}"
+    if calibration.noise is not None:
+        gain = gain_in_words(calibration)
+        noise = f"heteroscedastic noise{of} ({gain} nats per sample)"
+    elif math.isnan(calibration.gain) and model.groups_[0].candidate.noise == "auto":
+        noise += " (too few samples to learn heteroscedastic noise)"
     shape = calibration.recalibration
     learned = "" if shape is None else f"; {shape.in_words}"
-    return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}{learned}"
+    return f"standard deviations scaled by {math.sqrt(calibration.factor):.2f}; {noise}{learned}"
 
 
 def gain_in_words(calibration: Calibration) -> str:

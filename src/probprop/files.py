@@ -45,7 +45,7 @@ from probprop.estimators.cv.search import Trial
 from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kind
 from probprop.estimators.kind import column_moments, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_gamma, check_int, check_parameters
+from probprop.estimators.validation import check_int, check_parameters
 from probprop.facts import model_facts
 from probprop.inference import checkpoint
 from probprop.inference.checkpoint import NoiseWeights
@@ -94,6 +94,9 @@ def facts_of(model: Any) -> list[list[str]]:
     plain = isinstance(model, BaseEstimator)
     estimator, target = (model, "the target") if plain else (model.estimator, model.target)
     facts = model_facts(estimator, [], target)
+    encoder = model.encoder if not plain else getattr(model, "encoder_", None)
+    if encoder is not None and encoder.notes:
+        facts.append(["Notes", "; ".join(encoder.notes)])
     return [fact for fact in facts if fact[0] not in ("Feature", "Features", "Version")]
 
 
@@ -105,7 +108,11 @@ def _known(name: Any, encoder: Any) -> tuple[Any, dict[Any, Declared]]:
     from probprop.table.encoding import table_encoder
 
     declared = {
-        TableEncoder: Declared(check=_check_columns, take=_taken_columns, make=table_encoder),
+        TableEncoder: Declared(
+            check=_check_columns,
+            take=lambda encoder: {"encoders": list(encoder.encoders_)},
+            make=table_encoder,
+        ),
         TableModel: Declared(check=_check_table, ranges={"baseline": np.isfinite}),
     }
     for kind in (PBPRegressorCV, PBPClassifierCV):
@@ -318,11 +325,6 @@ def _labels(dtype: str, values: list[Any]) -> Array:
     raise ValueError(f"classes are not all of the dtype {dtype}")
 
 
-def _check_noise_prior(likelihood: Gaussian) -> None:
-    check_gamma("noise_shape", likelihood.noise_shape, 1.0)
-    check_gamma("noise_rate", likelihood.noise_rate, 0.0)
-
-
 def _check_standardizer(s: Standardizer) -> None:
     # A column that is constant, or without any value, may have no scale.
     known = np.ones_like(s.x_mean) if s.missing_variance is None else s.missing_variance
@@ -453,10 +455,7 @@ class _Scores(NamedTuple):
     measured_on: Literal["out-of-fold", "held-out"]
     n_samples: int
     targets: dict[str, dict[str, float | None]]
-
-
-def _taken_columns(encoder: Any) -> dict[str, Any]:
-    return {"encoders": list(encoder.encoders_)}
+    positive_class: str | None = None  # of two classes: the rarer one
 
 
 def _check_columns(encoder: Any) -> None:
@@ -543,6 +542,7 @@ _POSITIVE, _NOT_NEGATIVE = above(0.0), within(0.0, float(np.finfo(np.float64).ma
 _SQUARE = within(0.0, 1e100)  # of errors, in units of the variances that were predicted
 _FACTOR = within(1.0, LARGEST_FACTOR)
 _SHARE = within(0.0, 1.0)
+_NOISE_PRIOR = {"noise_shape": above(1.0, 1e101), "noise_rate": within(1e-100, 1e100)}
 _SCALE = within(float(np.finfo(np.float64).smallest_subnormal), math.inf)
 _LOG = within(-LARGEST_LOG, LARGEST_LOG)
 _RAMP = within(1e-12, 1.0)  # the root mean square of a ramp that is 1 or -1 in one sample or more
@@ -581,8 +581,8 @@ _DECLARED: dict[Any, Declared] = {
         calibration_=ClassCalibration,
         encoder_=Literal[None],
     ),
-    Gaussian: Declared(check=_check_noise_prior),
-    Heavy: Declared(check=_check_noise_prior),
+    Gaussian: Declared(_NOISE_PRIOR),
+    Heavy: Declared(_NOISE_PRIOR),
     Probit: Declared(types={"classes": _Labels}),
     Multinomial: Declared(types={"classes": _Labels}),
     _Labels: Declared(take=_taken_labels, make=_labels),

@@ -367,12 +367,8 @@ def _in_range(array: Array, name: str, check: Check | None) -> Array:
 # ---- Files
 
 
-class Contents(NamedTuple):
-    """The content of a file: JSON and arrays of `encode`, and the version that wrote it."""
-
-    tree: dict[str, Any]
-    arrays: dict[str, Array]
-    version: str
+Contents = tuple[dict[str, Any], dict[str, Array], str]
+"""What a file has: the JSON and the arrays of `encode`, and the version that wrote it."""
 
 
 def write_file(
@@ -479,7 +475,7 @@ def _read_archive(archive: zipfile.ZipFile, form: str, size: int) -> Contents:
         raise ValueError(f"the member {min(differing)[:50]} is missing or unexpected")
     arrays = {k: _read_array(archive, k, typed(v, dict, k)) for k, v in described.items()}
     written_by = typed(header.pop("probprop_version", None), str, "probprop_version")
-    return Contents(header, arrays, written_by)
+    return header, arrays, written_by
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, described: dict[str, Any]) -> Array:

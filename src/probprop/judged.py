@@ -61,7 +61,7 @@ class Judged:
     baseline: dict[str, float] | None
     verdict: Verdict | ClassVerdict  # of error bars, or of probabilities
     left_out: tuple[int, ...] = ()  # row numbers
-    positive: str | None = None  # the rarer of two classes, whose average precision it is
+    positive: str | None = None  # of two classes, whose average precision it is
 
 
 def judge_values(at: Pointwise, baseline: tuple[float, float] | None, numbers: Array) -> Judged:
@@ -74,8 +74,13 @@ def judge_values(at: Pointwise, baseline: tuple[float, float] | None, numbers: A
     return Judged(values, of_baseline, verdict_of(at), tuple(numbers[left_out].tolist()))
 
 
-def judge_classes(classes: Array, index: Array, log_proba: FloatArray) -> Judged:
-    """Judge n samples by the indices of their classes, (n,), and log probabilities."""
+def judge_classes(
+    classes: Array, index: Array, log_proba: FloatArray, positive: str | None = None
+) -> Judged:
+    """Judge n samples by the indices of their classes, (n,), and log probabilities.
+
+    `positive` is one of two classes; None is the rarer one of these samples.
+    """
     import numpy as np
 
     from probprop.metrics.classes import class_baseline, class_scores, rarer_class
@@ -83,6 +88,9 @@ def judge_classes(classes: Array, index: Array, log_proba: FloatArray) -> Judged
 
     proba = np.exp(log_proba)
     found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
-    positive = str(classes[rarer_class(index)]) if len(classes) == 2 else None
-    baseline = class_baseline(index, len(classes))
-    return Judged(class_scores(index, log_proba), baseline, found, positive=positive)
+    names, place = [str(name) for name in classes], None
+    if len(names) == 2:
+        place = rarer_class(index) if positive is None else names.index(positive)
+    values = class_scores(index, log_proba, place)
+    baseline = class_baseline(index, len(names), place)
+    return Judged(values, baseline, found, positive=None if place is None else names[place])

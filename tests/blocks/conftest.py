@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from probprop.data import scratch, shards
+from limits import Limits
 
 
 @pytest.fixture
-def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_disk(limits: Limits) -> None:
     """Leave no room for rows in memory, and make piles of a few dozen rows."""
-    monkeypatch.setattr(shards, "COPIES", 10**9)
-    monkeypatch.setattr(scratch, "PILE_BYTES", 2000)
+    limits.on_disk(2000)

@@ -11,6 +11,7 @@ import pytest
 from numpy.random import RandomState, default_rng
 
 from block_rows import cut, made, network, same
+from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, fit, load
 from probprop._types import Array
 from probprop.data import fitting
@@ -136,9 +137,9 @@ def test_a_network_never_learns_the_rows_of_its_fold(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("on_disk")
 def test_a_choice_and_its_networks_continue_from_their_checkpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, limits: Limits
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN", 0.0)
+    limits.seconds_between_checkpoints(0.0)
     X, y = made(400)
 
     def fitted(stop_at: float, path: Path | None) -> Any:

@@ -11,12 +11,13 @@ import pytest
 from numpy.random import RandomState
 
 from block_rows import same
+from limits import Limits
 from probprop import PBPClassifier, PBPRegressor, fit
-from probprop.data.fitting import columnwise, rows_here, source_of
+from probprop.data.fitting import columnwise, rows_here, rows_numbered, source_of
 from probprop.data.scratch import LEAST
-from probprop.data.shards import Kept
+from probprop.data.shards import Kept, numbers_out
 from probprop.data.tables import TableReader
-from probprop.table import TableModel, fit_table_model, read, read_table
+from probprop.table import TableModel, fit_table_model, read_table
 from probprop.table.names import TableError
 from probprop.table.read import memory_needed, paths_of, read_tables
 
@@ -48,8 +49,8 @@ def network(**options: Any) -> PBPRegressor:
 
 
 @pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 70)
+def small_chunks(limits: Limits) -> None:
+    limits.chunks_of(70)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
@@ -123,7 +124,7 @@ def test_rows_held_out_are_drawn_from_all_files(tmp_path: Path) -> None:
     write(frame, tmp_path / "rows.csv")
     source = source_of(network(), tmp_path / "rows.csv", columnwise("y"))
     with rows_here(source, network(), LEAST, Kept(0.2, 100)) as rows:
-        held_out = rows.held_out
+        held_out = rows_numbered(source, rows, numbers_out(rows.known))
         assert len(held_out) == 100
         both = np.concatenate([rows.loaded.X[:, 0], held_out["x"]])  # type: ignore[union-attr]
         assert np.array_equal(np.sort(both), frame["x"])

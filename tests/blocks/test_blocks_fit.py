@@ -33,7 +33,7 @@ from probprop.inference.training import (
     Setting,
     State,
     Work,
-    absorb_rows,
+    absorb,
     rounds,
 )
 
@@ -199,7 +199,7 @@ def epochs_in_parts(
     setting = Setting(plan, begun.standardizer, Schedule((n,), n_parts, seed=0), n_epochs)
 
     def map_shards(call: Any, works: Sequence[Work]) -> list[Any]:
-        return [absorb_rows(read(work.part.n_round), work) for work in works]
+        return [absorb(lambda part: read(part.n_round), work) for work in works]
 
     return rounds(setting, State(begun.posterior), map_shards)
 

@@ -17,6 +17,7 @@ from sklearn.datasets import load_diabetes
 
 import probprop
 from cli_tables import homes, write_homes
+from limits import Limits
 from probprop import PBPRegressor
 from probprop.cli import application, showing
 from probprop.cli.application import run
@@ -24,7 +25,7 @@ from probprop.cli.console import Terminal, make_terminal
 from probprop.io import MODEL, read_file, write_file
 from probprop.judged import LABELS, show
 from probprop.metrics.verdict import verdict
-from probprop.table import TableModel, read
+from probprop.table import TableModel
 
 ADDED = ["mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper"]
 
@@ -80,13 +81,13 @@ def test_fit_info_evaluate_predict_update_predict(
     n_test = round(0.1 * len(first))
     assert f"fitted on {len(first) - n_test} rows; on the {n_test} rows held out:" in err
     assert f"wrote model.pbp: {len(first) - n_test} rows" in err
-    assert "the network that was judged is kept; --test-fraction 0 fits all rows" in err
+    assert "the evaluated network is kept; --test-fraction 0 fits all rows" in err
     assert re.search(r"inside 95 % interval +\d+\.\d %", out)
 
     assert run(["info", "model.pbp"]) == 0
     out = capfd.readouterr().out
     n_fitted = len(first) - n_test
-    for fact in (target, "50 hidden units", f"{n_fitted} rows", "40 passes", "interval"):
+    for fact in (target, "50 hidden units", f"{n_fitted} samples", "40 epochs", "interval"):
         assert fact in out
     assert f"probprop {probprop.__version__}" in out
     assert f"{Path('model.pbp').stat().st_size:,} bytes" in out
@@ -96,7 +97,7 @@ def test_fit_info_evaluate_predict_update_predict(
 
     assert run(["predict", "model.pbp", "new.csv", "-o", "one.csv"]) == 0
     assert run(["update", "model.pbp", "second.csv"]) == 0
-    assert f"with 40 rows: {n_fitted + 40} rows seen in 41 passes" in capfd.readouterr().err
+    assert f"with 40 rows: {n_fitted + 40} rows seen" in capfd.readouterr().err
     assert run(["predict", "model.pbp", "new.csv", "-o", "two.parquet"]) == 0
 
     one, two = pd.read_csv("one.csv"), pd.read_parquet("two.parquet")
@@ -244,12 +245,10 @@ def test_columns_are_matched_by_name_and_the_others_kept_as_they_are(
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_chunks_change_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
+def test_chunks_change_nothing(folder: Path, tmp_path: Path, limits: Limits, suffix: str) -> None:
     whole, parts = tmp_path / f"whole.{suffix}", tmp_path / f"parts.{suffix}"
     assert predict(folder, folder / "new.csv", "-o", whole) == 0
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
+    limits.chunks_of(7)
     assert predict(folder, folder / "new.csv", "-o", parts) == 0
     reader = pd.read_csv if suffix == "csv" else pd.read_parquet
     pd.testing.assert_frame_equal(reader(parts), reader(whole))
@@ -258,13 +257,13 @@ def test_chunks_change_nothing(
 def test_unknown_categories_are_counted_over_all_chunks(
     folder: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    limits: Limits,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     frame = pd.read_csv(folder / "new.csv", dtype=str)
     frame.loc[[1, 20, 40], "city"] = "Atlantis"
     frame.to_csv(tmp_path / "new.csv", index=False)
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
+    limits.chunks_of(7)
     assert predict(folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv") == 0
     notes = [line for line in capfd.readouterr().err.splitlines() if "fitted on" in line]
     assert len(notes) == 1
@@ -365,9 +364,9 @@ def test_info_takes_a_file_without_facts(
 ) -> None:
     assert run(["info", str(folder / "homes.pbp")]) == 0
     expected = capfd.readouterr().out
-    contents = read_file(folder / "homes.pbp", MODEL)
-    header = {k: value for k, value in contents.tree.items() if k != "facts"}
-    write_file(tmp_path / "old.pbp", MODEL, header, contents.arrays)
+    tree, arrays, _ = read_file(folder / "homes.pbp", MODEL)
+    header = {k: value for k, value in tree.items() if k != "facts"}
+    write_file(tmp_path / "old.pbp", MODEL, header, arrays)
     assert run(["info", str(tmp_path / "old.pbp")]) == 0
     size = re.compile(r"File size.*")
     assert size.sub("", capfd.readouterr().out) == size.sub("", expected)
@@ -385,7 +384,7 @@ def test_demo_prints_its_scores_and_leaves_a_report(
     for word in ("baseline", "RMSE", "log-likelihood", "CRPS", "95 %"):
         assert word in out
     assert "probprop fit penguins.csv --target body_mass_g --fast" in err
-    assert "342 rows have empty cells" in err
+    assert "342 rows have missing values" in err
     assert str(tmp_path / "probprop-demo.html") in out
     report = (tmp_path / "probprop-demo.html").read_text()
     for word in ("flipper_length_mm", "What if"):

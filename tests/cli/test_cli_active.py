@@ -143,7 +143,7 @@ def test_fit_never_learns_the_columns_that_active_wrote(capfd: Captured) -> None
     line = "--target price --drop id --n-epochs 2 --fast"
     capfd.readouterr()
     assert call(f"fit pool.asked.csv {line} -o marked.pbp") == 0
-    note = "note: columns that `probprop active` wrote are not features: 'probprop_ask', "
+    note = "note: Columns that `probprop active` wrote are not used as features: 'probprop_ask', "
     assert note in capfd.readouterr().err
     assert call(f"fit pool.csv {line} -o plain.pbp") == 0
     assert Path("marked.pbp").read_bytes() == Path("plain.pbp").read_bytes()
@@ -187,13 +187,13 @@ def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
 def test_a_large_pool_is_drawn_from_and_the_command_says_so(capfd: Captured) -> None:
     write_pool(1300, 40)
     assert call(f"active --fast pool.csv {OPTIONS}") == 0
-    told = "chosen from 1,000, drawn from the 1,254 different ones"  # six are copies
+    told = "from a random sample of 1,000 of the 1,254 different ones"  # six are copies
     assert told in capfd.readouterr().err
     assert call(f"active --fast pool.csv {OPTIONS} --strategy variance") == 0
-    assert "drawn from" not in capfd.readouterr().err
+    assert "random sample" not in capfd.readouterr().err
     write_pool(120, 40)
     assert call(f"active --fast pool.csv {OPTIONS} -o small.csv") == 0
-    assert "drawn from" not in capfd.readouterr().err
+    assert "random sample" not in capfd.readouterr().err
 
 
 def test_a_category_that_was_never_measured_is_asked_for() -> None:
@@ -269,7 +269,7 @@ def test_missing_features_are_marginalized(capfd: Captured) -> None:
     fails(capfd, 1, line, "'area' (1 row)", "first in row 17")
     for strategy in ("variance_reduction", "variance", "random"):
         assert call(f"active --fast pool.csv {OPTIONS} --strategy {strategy}") == 0
-        assert "rows have empty cells, which are marginalized" in capfd.readouterr().err
+        assert "rows have missing values, which are marginalized" in capfd.readouterr().err
 
 
 def test_a_target_of_text(capfd: Captured) -> None:
@@ -289,7 +289,7 @@ def test_a_target_of_text(capfd: Captured) -> None:
     ("arguments", "fragments"),
     [
         ("active --fast pool.csv", ["Missing option '--target'"]),
-        ("active --fast pool.csv --target price --ask 0", ["--ask", "0 is not at least 1"]),
+        ("active --fast pool.csv --target price --ask 0", ["--ask", "greater than or equal to 1"]),
         ("active --fast pool.csv --target price --strategy best", ["--strategy", "'thompson'"]),
         ("active --fast pool.csv --target price -o out.doc", ["out.doc", ".parquet, .pq, .xlsx"]),
         ("active - --target price", ["POOL", "path of a file"]),
@@ -420,7 +420,7 @@ def test_hyperparameters_of_a_classifier_are_selected(capfd: Captured) -> None:
     write_labels(60, 24)
     assert call("active pool.csv --target kind --budget fast --ask 2") == 0
     err = capfd.readouterr().err
-    assert "chosen: " in err
+    assert "selected: " in err
     assert "wrote pool.asked.csv: 2 rows marked" in err
 
 

@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from rich.console import Console
 
 from cli_tables import call, homes
+from limits import Limits
 from probprop import (
     Candidate,
     PBPClassifier,
@@ -25,7 +26,6 @@ from probprop import (
 )
 from probprop.cli import application
 from probprop.cli.console import Terminal
-from probprop.estimators import cost
 from probprop.estimators.cv import policy
 from probprop.estimators.progress import Share
 from probprop.table import TableModel, fit_table_model
@@ -61,11 +61,11 @@ def test_the_settings_are_chosen_and_judged_out_of_fold(capfd: Captured) -> None
     assert isinstance(model, PBPRegressorCV)
     assert model.n_samples_seen_ == 60
     assert model.candidates == "auto"
-    assert re.search(rf"^chosen: .*a layer of 3 units.*; {OF_TWO}$", err, re.M)
-    assert re.search(r"^calibrated: error bars times [\d.]+; ", err, re.M)
-    assert "fitted on 60 rows and judged on 60 out-of-fold rows: each is predicted by " in err
+    assert re.search(rf"^selected: .*a layer of 3 units.*; {OF_TWO}$", err, re.M)
+    assert re.search(r"^calibrated: standard deviations scaled by [\d.]+; ", err, re.M)
+    assert "fitted on 60 rows and evaluated on 60 out-of-fold rows: each is predicted by " in err
     epochs = model.estimators_[0].n_iter_
-    assert f"wrote m.pbp: 60 rows, 5 columns, {epochs} epochs, 10 networks" in err
+    assert f"wrote m.pbp: 60 rows, 5 features, {epochs} epochs, 10 networks" in err
     assert re.search(OF_TWO, Path("r.html").read_text())
 
 
@@ -100,7 +100,7 @@ def test_weights_and_gaps_go_through(capfd: Captured) -> None:
     model = saved()
     assert (model.missing, model.n_samples_seen_) == ("marginalize", 59)
     notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note:")]
-    assert notes == ["note: 1 of 59 rows have empty cells, which are marginalized"]
+    assert notes == ["note: 1 of 59 rows have missing values, which are marginalized"]
 
 
 @pytest.mark.parametrize("options", ["--budget fast", "--budget good", "--budget best", ""])
@@ -122,11 +122,11 @@ def test_update_and_info_know_the_calibration(capfd: Captured) -> None:
     homes(80)[60:].to_csv("more.csv", index=False)
     assert call("update m.pbp more.csv") == 0
     err = capfd.readouterr().err
-    updated = r"^updated m.pbp with 20 rows: 80 rows seen in \d+ passes; error bars"
+    updated = r"^updated m.pbp with 20 rows: 80 rows seen; standard deviations"
     assert re.search(updated, err, re.MULTILINE)
     assert saved().n_samples_seen_ == 80
     assert call("info m.pbp") == 0
-    assert re.search(r"^Calibration +error bars times", capfd.readouterr().out, re.M)
+    assert re.search(r"^Calibration +standard deviations scaled by", capfd.readouterr().out, re.M)
 
 
 def test_active_chooses_too(capfd: Captured) -> None:
@@ -134,7 +134,7 @@ def test_active_chooses_too(capfd: Captured) -> None:
     table.loc[20:, "price"] = np.nan
     table.to_csv("pool.csv", index=False)
     assert call("active pool.csv --target price --drop id --ask 2") == 0
-    assert re.search(rf"^chosen: .*; {OF_TWO}$", capfd.readouterr().err, re.M)
+    assert re.search(rf"^selected: .*; {OF_TWO}$", capfd.readouterr().err, re.M)
     table.loc[1:, "price"] = np.nan
     table.to_csv("pool.csv", index=False)
     assert call("active pool.csv --target price --drop id -o first.csv") == 0
@@ -187,7 +187,7 @@ def test_fast_for_classes_has_their_own_evidence_cap() -> None:
 def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, words: str) -> None:
     assert call(f"{FIT} {options} --test-fraction 0") == 0
     err = capfd.readouterr().err
-    note = f"note: {words} network is fitted, as with --fast, and no settings are compared\n"
+    note = f"note: {words} network is fitted, as with --fast, and no hyperparameters are selected\n"
     assert err.count("note:") == 1
     assert note in err
     assert isinstance(saved(), PBPRegressor)
@@ -201,11 +201,11 @@ def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, w
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--budget much", "--budget': 'much' is none of fast, good, best"),
-        ("--budget 0", "--budget': '0' is none of fast, good, best"),
-        ("--budget inf", "--budget': 'inf' is none of fast, good, best"),
-        ("--budget -3", "--budget': '-3' is none of fast, good, best"),
-        ("--budget 3", "--budget': '3' is none of fast, good, best"),
+        ("--budget much", "--budget': 'much' is not one of 'fast', 'good', 'best'"),
+        ("--budget 0", "--budget': '0' is not one of 'fast', 'good', 'best'"),
+        ("--budget inf", "--budget': 'inf' is not one of 'fast', 'good', 'best'"),
+        ("--budget -3", "--budget': '-3' is not one of 'fast', 'good', 'best'"),
+        ("--budget 3", "--budget': '3' is not one of 'fast', 'good', 'best'"),
         ("--budget good --fast", "--budget: with --fast one network is fitted"),
         (
             "--budget fast --hidden-layer-sizes 5",
@@ -218,7 +218,7 @@ def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, w
         ("--evidence-cap nan", "--evidence-cap': 'nan' is neither a number nor none"),
         ("--evidence-cap 0.5", "--evidence-cap': 0.5 is not at least 1"),
         ("--n-epochs auto", "Invalid value for '--n-epochs'"),
-        ("--n-epochs -2", "--n-epochs': -2 is not at least 1"),
+        ("--n-epochs -2", "--n-epochs': Input should be greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_code_2(
@@ -265,7 +265,7 @@ def test_a_large_table_is_judged_on_its_validation_sets(
     monkeypatch.setattr(policy, "AS_IF", 20)
     monkeypatch.setattr(policy, "LARGE", 60)
     assert call(f"{FIT} --report r.html --static") == 0
-    assert "fitted on 60 rows and judged on 24 out-of-fold rows" in capfd.readouterr().err
+    assert "fitted on 60 rows and evaluated on 24 out-of-fold rows" in capfd.readouterr().err
     assert saved().n_samples_seen_ == 60
 
 
@@ -289,7 +289,7 @@ def test_ctrl_c_goes_on_with_the_best_so_far(
     err = capfd.readouterr().err
     kept = r"note: Ctrl-C ended the comparison of the candidates. The best so far is kept: (.*)\."
     [words] = re.findall(kept, err)
-    assert re.search(rf"^chosen: {re.escape(words)}, \d+ epochs?\b.*; {OF_TWO}$", err, re.M)
+    assert re.search(rf"^selected: {re.escape(words)}, \d+ epochs?\b.*; {OF_TWO}$", err, re.M)
     assert "Candidate(" not in err
     assert saved().n_samples_seen_ == 60
 
@@ -298,10 +298,8 @@ def test_ctrl_c_goes_on_with_the_best_so_far(
 
 
 @pytest.mark.parametrize("options", ["", "--fast"])
-def test_how_long_is_said_before_the_fit(
-    options: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured
-) -> None:
-    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+def test_how_long_is_said_before_the_fit(options: str, limits: Limits, capfd: Captured) -> None:
+    limits.costs_told_from(0.0)
     assert call(f"{FIT} {options} --test-fraction 0") == 0
     first = capfd.readouterr().err.splitlines()[0]
     assert re.match(r"60 samples: the fit takes (about|up to) .* of processor time$", first)

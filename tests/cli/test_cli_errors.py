@@ -18,10 +18,10 @@ import pandas as pd
 import pytest
 
 from cli_tables import call, write_homes
+from limits import Limits
 from probprop import PBPRegressor
 from probprop.cli import judging
 from probprop.cli.application import run
-from probprop.table import read
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -80,7 +80,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ("fit --fast homes.csv --target price -o m.pbp --nope", ["No such option: --nope"]),
         (
             "fit --fast homes.csv --target price -o m.pbp --n-epochs 0",
-            ["--n-epochs", "0 is not at least 1"],
+            ["--n-epochs", "greater than or equal to 1"],
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --n-epochs ten",
@@ -88,7 +88,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --random-state -1",
-            ["--random-state", "-1 is not from 0"],
+            ["--random-state", "greater than or equal to 0"],
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --hidden-layer-sizes 50,x",
@@ -101,7 +101,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ("fit --fast homes.csv --target price -o m.pbp --dtype int", ["--dtype", "'float32'"]),
         (
             "fit --fast homes.csv --target price -o m.pbp --test-fraction 1",
-            ["--test-fraction", "below 1"],
+            ["--test-fraction", "less than or equal to 0.99"],
         ),
         ("fit --fast homes.csv --target price -o -", ["-o", "path of a file"]),
         ("predict homes.pbp new.csv --coverage 95", ["--coverage", "95", "between 0 and 1"]),
@@ -274,12 +274,12 @@ def test_a_name_the_predictions_need_is_taken(folder: Path, capfd: Captured) -> 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_prediction_that_fails_midway_leaves_the_old_file(
-    folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch, suffix: str
+    folder: Path, capfd: Captured, limits: Limits, suffix: str
 ) -> None:
     frame = pd.read_csv("new.csv", dtype=str)
     frame.loc[40, "area"] = "large"
     frame.to_csv("late.csv", index=False)
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
+    limits.chunks_of(7)
     output = folder / f"out.{suffix}"
     fails(capfd, 1, f"predict homes.pbp late.csv -q -o {output.name}", "row 41")
     assert not output.exists()

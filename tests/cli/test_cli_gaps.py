@@ -14,9 +14,10 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 
 import probprop
 from cli_tables import call, homes
+from limits import Limits
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
 from probprop.cli.training import hold_out
-from probprop.table import TableError, fit_table_model, read, read_table
+from probprop.table import TableError, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
 CITIES = ("Lima, north", "Oslo", "Rome")
@@ -103,15 +104,15 @@ def test_an_empty_row_is_a_row_of_which_nothing_is_known() -> None:
 def test_fit_says_how_many_rows_have_gaps(capfd: Captured) -> None:
     assert call(FIT) == 0
     n = int(gaps()[:60].isna().any(axis=1).sum())
-    assert f"{n} of 60 rows have empty cells, which are marginalized" in capfd.readouterr().err
+    assert f"{n} of 60 rows have missing values, which are marginalized" in capfd.readouterr().err
 
 
-def test_predict_in_chunks_takes_gaps_and_na(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_in_chunks_takes_gaps_and_na(limits: Limits) -> None:
     frame = gaps()[60:].reset_index(drop=True)
     frame.loc[3:5, "area"] = np.nan  # a whole chunk
     frame.astype({"area": object}).fillna({"area": "NA"}).to_csv("na.csv", index=False)
     assert (pd.read_csv("na.csv", keep_default_na=False)["area"] == "NA").sum() >= 3
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 3)
+    limits.chunks_of(3)
     assert call("predict g.pbp na.csv -o out.pq -q") == 0
     written = pd.read_parquet("out.pq")
     expected = probprop.load("g.pbp").estimator.predict_distribution(by_hand(frame))
@@ -212,13 +213,13 @@ def test_rows_without_a_target_are_left_out_and_counted(capfd: Captured) -> None
     for name in ("priceless", "rest"):
         fit = FIT.replace("gaps.csv", f"{name}.csv").replace("-o m.pbp", f"-o {name}.pbp")
         assert call(fit) == 0
-        left_out = "note: 2 rows without 'price' left out\n" in capfd.readouterr().err
+        left_out = "note: dropped 2 rows without 'price'\n" in capfd.readouterr().err
         assert left_out == (name == "priceless")
     one, other = (probprop.load(f"{name}.pbp").predict(frame) for name in ("priceless", "rest"))
     assert_array_equal(one, other)
     for command in ("evaluate", "update"):
         assert call(f"{command} g.pbp priceless.csv") == 0
-        assert "2 rows without 'price' left out" in capfd.readouterr().err
+        assert "dropped 2 rows without 'price'" in capfd.readouterr().err
     frame.assign(price="NA").to_csv("none.csv", index=False)
     for line in (FIT.replace("gaps.csv", "none.csv"), "evaluate g.pbp none.csv"):
         fails(capfd, 1, line, "none.csv", "has no row with a value of 'price'")

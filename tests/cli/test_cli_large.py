@@ -16,11 +16,11 @@ from numpy.random import RandomState
 
 import probprop
 from cli_tables import call, homes, write_homes
+from limits import Limits
 from probprop.cli import judging, training
-from probprop.data import scratch, shards
+from probprop.data import scratch
 from probprop.estimators.cv import policy
 from probprop.inference.posterior import flat
-from probprop.table import read
 
 Captured = pytest.CaptureFixture[str]
 FIT = "fit homes.csv --target price --drop id --hidden-layer-sizes 10 --n-epochs 3"
@@ -34,12 +34,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def too_large(limits: Limits) -> None:
     """Let every table be larger than memory, in chunks of a few rows and small piles."""
-    monkeypatch.setattr(training, "needed_beyond", lambda paths, limit: 12 * 10**9)
-    monkeypatch.setattr(shards, "COPIES", 10**9)
-    monkeypatch.setattr(scratch, "PILE_BYTES", 4000)
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 90)
+    limits.tables_above_memory()
+    limits.on_disk(4000)
+    limits.chunks_of(90)
 
 
 def weights(path: str) -> np.ndarray:
@@ -78,7 +77,7 @@ def test_rows_that_name_themselves_and_classes(capfd: Captured) -> None:
     assert call("fit homes.csv --target price --n-epochs 3 --n-members 2 -o classes.pbp") == 0
     err = capfd.readouterr().err
     assert "dropped 'id': looks like an identifier" in err
-    assert "5 rows without 'price' left out" in err
+    assert "dropped 5 rows without 'price'" in err
     assert "2 classes, 2 networks" in err
 
 
@@ -109,9 +108,9 @@ def test_settings_are_chosen_with_weights_and_reported(
     [explained] = re.findall(r"^R² +(\S+)", out, re.M)
     assert float(explained) > 0.5  # rows and their predictions belong together
     assert "on disk" in err
-    assert "chosen: " in err
+    assert "selected: " in err
     assert err.index("wrote large.pbp") < err.index("out-of-fold rows:") < err.index("wrote page")
-    assert "fitted on 375 rows and judged on 375 out-of-fold rows" in err
+    assert "fitted on 375 rows and evaluated on 375 out-of-fold rows" in err
     model = probprop.load("large.pbp")
     assert isinstance(model.estimator, probprop.PBPRegressorCV)
     assert model.counting.weight == "n"
@@ -232,7 +231,7 @@ def test_a_file_without_a_column_is_named(capfd: Captured) -> None:
 
 
 def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+    capfd: Captured, limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call(f"{FIT} --quiet -o homes.pbp") == 0
     capfd.readouterr()
@@ -243,7 +242,7 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
         return found
 
     whole = evaluated()
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 60)
+    limits.chunks_of(60)
     parts = evaluated()
     assert parts.pop("verdict") == whole.pop("verdict")
     assert parts.pop("baseline") == whole.pop("baseline")
@@ -255,18 +254,21 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
     assert "Of the observed values in 100 rows" in Path("page.html").read_text()
 
 
-def test_a_sample_is_drawn_evenly() -> None:
-    sample = judging.Sample(200)
+def test_a_sample_is_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "MOST_SAMPLED", 200)
     frames = [pd.DataFrame({"i": np.arange(k, k + 50)}) for k in range(0, 10_000, 50)]
+    sample: list[pd.DataFrame] = []
     n_rows: list[int] = []
-    assert len(list(sample.watching(frames, n_rows.append))) == 200
-    assert sum(n_rows) == 10_000
-    rows = sample.rows()["i"].to_numpy()
-    assert len(rows) == len({*rows}) == 200
+    kept = list(judging.counted(judging.sampled(frames, sample), n_rows.append))
+    assert sum(map(len, kept)) == sum(n_rows) == 10_000
+    [found] = sample
+    rows = found["i"].to_numpy()
+    assert len(rows) == 200
+    assert (np.diff(rows) > 0).all()
     assert abs(rows.mean() - 5000.0) < 4.0 * 2887.0 / np.sqrt(200.0)
 
 
-def test_classes_are_evaluated_in_chunks(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_are_evaluated_in_chunks(capfd: Captured, limits: Limits) -> None:
     frame = homes()
     frame["price"] = np.where(frame["price"] > 3e5, "dear", "cheap")
     frame.to_csv("homes.csv", index=False)
@@ -274,7 +276,7 @@ def test_classes_are_evaluated_in_chunks(capfd: Captured, monkeypatch: pytest.Mo
     capfd.readouterr()
     assert call("evaluate homes.pbp homes.csv --json") == 0
     whole = json.loads(capfd.readouterr().out)
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 70)
+    limits.chunks_of(70)
     assert call("evaluate homes.pbp homes.csv --json") == 0
     parts = json.loads(capfd.readouterr().out)
     for name in ("accuracy", "log_loss", "brier", "calibration_error"):
@@ -282,14 +284,12 @@ def test_classes_are_evaluated_in_chunks(capfd: Captured, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("too_large")
-def test_update_learns_a_large_table_block_by_block(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_update_learns_a_large_table_block_by_block(capfd: Captured, limits: Limits) -> None:
     assert call(f"{FIT} -o homes.pbp --test-fraction 0") == 0
     before = probprop.load("homes.pbp")
     sold = homes()[550:]
-    monkeypatch.setattr("probprop.cli.judging.needed_beyond", lambda paths, limit: 1)
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 20)
+    limits.tables_above_memory()
+    limits.chunks_of(20)
     assert call("update homes.pbp sold.csv") == 0
     assert "learned block by block" in capfd.readouterr().err
     expected = before

@@ -78,7 +78,7 @@ def test_no_command_prints_control_characters(command: str, capfd: Captured) -> 
 
 
 def test_compare(capfd: Captured) -> None:
-    options = ["--jobs", "1", "--splits", "2", "--method", "PBP"]
+    options = ["--n-jobs", "1", "--splits", "2", "--method", "PBP"]
     assert run(["compare", "gaps.parquet", "--target", PRICE, *options]) == 0
     shown(capfd)
 

@@ -64,7 +64,7 @@ TABLES: dict[str, tuple[Callable[[], bytes], list[str], dict[str, str]]] = {
         [
             "note: numbers in 'spent', such as '€ ",
             "dropped 'text': looks like an identifier",
-            "note: 1 row without 'spent' left out",
+            "note: dropped 1 row without 'spent'",
         ],
         {"day": "date", "balance": "number"},
     ),
@@ -76,7 +76,7 @@ TABLES: dict[str, tuple[Callable[[], bytes], list[str], dict[str, str]]] = {
     "swiss": (swiss, ["numbers in 'spent', such as \"CHF "], {"number": "number"}),
     "office": (
         office,
-        ["1 column without a name left out", "1 of 60 rows have empty cells"],
+        ["dropped 1 column without a name", "1 of 60 rows have missing values"],
         {"Size\n(cm)": "number", "member": "text"},
     ),
 }

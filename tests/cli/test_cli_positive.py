@@ -14,8 +14,9 @@ import pytest
 pytest.importorskip("typer", reason="the command needs the extra cli")
 
 from cli_tables import call
+from limits import Limits
 from probprop import Candidate, PBPRegressorCV, load
-from probprop.table import fit_table_model, read
+from probprop.table import fit_table_model
 
 Captured = pytest.CaptureFixture[str]
 
@@ -54,7 +55,7 @@ def evaluated(capfd: Captured) -> dict[str, Any]:
 
 
 def test_evaluate_gives_every_score_and_names_the_rows_left_out(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+    capfd: Captured, limits: Limits
 ) -> None:
     found = evaluated(capfd)
     assert found["left_out"] == {"log_likelihood": {"n": 2, "first_rows": [5, 11]}}
@@ -77,7 +78,7 @@ def test_evaluate_gives_every_score_and_names_the_rows_left_out(
     page = Path("r.html").read_text()
     assert "density 0: 5, 11" in page
     assert all(f"<td>{name}" in page or f">{name}<" in page for name in ("MAE", "R²", "CRPS"))
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
+    limits.chunks_of(7)
     parts = evaluated(capfd)
     assert parts.pop("left_out") == found.pop("left_out")
     verdicts = [one.pop("verdict") for one in (parts, found)]

@@ -39,8 +39,8 @@ def fits_predicts_and_reports(table: Path, target: str) -> None:
 def test_the_body_mass_of_penguins(capfd: Captured) -> None:
     fits_predicts_and_reports(shipped("palmerpenguins", "data/penguins.csv"), "body_mass_g")
     said = capfd.readouterr().err
-    assert "note: 2 rows without 'body_mass_g' left out" in said
-    assert "note: 9 of 342 rows have empty cells, which are marginalized" in said
+    assert "note: dropped 2 rows without 'body_mass_g'" in said
+    assert "note: 9 of 342 rows have missing values, which are marginalized" in said
     model = probprop.load("m.pbp")
     assert model.categories["species"] == ["Adelie", "Chinstrap", "Gentoo"]
     assert model.categories["sex"] == ["female", "male", "(missing)"]
@@ -50,7 +50,7 @@ def test_the_miles_per_gallon_of_cars(capfd: Captured) -> None:
     fits_predicts_and_reports(shipped("vega_datasets", "_data/cars.json"), "Miles_per_Gallon")
     said = capfd.readouterr().err
     assert "cars.json (JSON)" in said
-    assert "note: 8 rows without 'Miles_per_Gallon' left out" in said
+    assert "note: dropped 8 rows without 'Miles_per_Gallon'" in said
     assert "note: dropped 'Name': looks like an identifier" in said
     assert "note: dates in 'Year'" in said
     model = probprop.load("m.pbp")

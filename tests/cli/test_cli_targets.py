@@ -20,13 +20,14 @@ from matplotlib import pyplot
 
 import probprop
 from cli_tables import call
+from limits import Limits
 from model_files import header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
 from probprop.cli.application import run
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
 from probprop.report import table_model_sections
-from probprop.table import TableError, TableModel, fit_table_model, read, read_table
+from probprop.table import TableError, TableModel, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
@@ -112,7 +113,7 @@ def test_fit_is_that_of_the_regressor_on_both_columns() -> None:
 def test_targets_with_commas_and_repeated(given: list[str], capfd: Captured) -> None:
     assert run([*FIT.split(), *given, "--features", "b,wall"]) == 0
     out, err = capfd.readouterr()
-    assert "wrote m.pbp: 45 rows, 2 columns, 3 epochs, 2 targets" in err
+    assert "wrote m.pbp: 45 rows, 2 features, 3 epochs, 2 targets" in err
     assert probprop.load("m.pbp").targets == (["a", "cost"] if "=" in given[0] else ["cost", "a"])
     header = re.split(r"  +| (?=a$|cost$)", re.sub(r"(\w+): baseline", "", out.splitlines()[0]))
     assert sorted(name.strip() for name in header if name.strip()) == ["a", "cost", "measure"]
@@ -155,8 +156,8 @@ def test_ensembles_and_evidence_cap(options: str, capfd: Captured) -> None:
 # ---- predict, evaluate, update, info
 
 
-def test_predict_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
+def test_predict_in_chunks(limits: Limits) -> None:
+    limits.chunks_of(7)
     assert call("predict two.pbp new.csv --coverage 0.8 -o out.pq -q") == 0
     written, frame = pd.read_parquet("out.pq"), loads()[50:]
     assert list(written) == [*frame, *(f"{k}_{name}" for k in (COMMA, "cost") for name in ADDED)]
@@ -194,7 +195,7 @@ def test_update_is_partial_fit(capfd: Captured) -> None:
     Path("u.pbp").write_bytes(Path("two.pbp").read_bytes())
     assert call("update u.pbp new.csv") == 0
     said = capfd.readouterr().err
-    assert re.search(rf"70 rows seen in 4 passes; noise std \S+ \({COMMA}\), \S+ \(cost\)$", said)
+    assert re.search(rf"70 rows seen; noise std \S+ \({COMMA}\), \S+ \(cost\)$", said)
     old, frame = two(), loads()[50:]
     X, y = old.split(read_table("new.csv"))
     assert_array_equal(y, frame[[COMMA, "cost"]])

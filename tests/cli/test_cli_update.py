@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from cli_tables import call, homes
-from probprop.cli import judging
-from probprop.table import read
+from limits import Limits
 
 FIT = "fit homes.csv --target price --drop id --fast --n-epochs 5 --test-fraction 0 -q"
 Captured = pytest.CaptureFixture[str]
@@ -56,10 +55,10 @@ def test_the_scores_are_those_of_evaluate_before(model: str, capfd: Captured) ->
     assert capfd.readouterr().out != expected
 
 
-def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_blocks(limits: Limits) -> None:
     """Blocks of 25 rows, whatever the memory."""
-    monkeypatch.setattr(read, "_CHUNK_ROWS", 25)
-    monkeypatch.setattr(judging, "needed_beyond", lambda paths, limit: 1)
+    limits.chunks_of(25)
+    limits.tables_above_memory()
 
 
 def test_the_scores_of_blocks(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

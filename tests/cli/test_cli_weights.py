@@ -68,7 +68,7 @@ def test_fit_is_that_of_the_regressor(capsys: Captured) -> None:
     assert call(line) == 0
     frame = stars()[:60]
     counted = frame[frame["n"] > 0]
-    assert f"{60 - len(counted)} rows of weight 0 left out" in capsys.readouterr().err
+    assert f"dropped {60 - len(counted)} rows of weight 0" in capsys.readouterr().err
     model = loaded()
     assert model.features == ["colour", "size"]
     assert model.counting == Counting("n", ("light_error",))
@@ -155,7 +155,7 @@ def test_rows_are_judged_at_their_weights(capsys: Captured) -> None:
     capsys.readouterr()
     assert call("evaluate m.pbp test.csv --json --report page.html") == 0
     captured = capsys.readouterr()
-    assert "1 row of weight 0 left out" in captured.err
+    assert "dropped 1 row of weight 0" in captured.err
     scores = json.loads(captured.out)
     assert scores["rows"] == 300
     assert abs(scores["coverage_90"] - 0.9) < 0.05

@@ -16,8 +16,9 @@ import pytest
 from distributed import Client
 
 from dask_clusters import in_files, processes, table
+from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
-from probprop.data import fit, fitting, shards
+from probprop.data import fit, fitting
 from probprop.data.cluster import load_shards
 from probprop.data.fitting import columnwise, rows_here, rows_numbered, source_of
 from probprop.data.shards import DiskRows, Folds, MemoryRows
@@ -61,7 +62,7 @@ def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
 
 @pytest.mark.parametrize("where", ["memory", "disk", "cluster"])
 def test_rows_are_read_again_by_their_numbers(
-    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch, where: str
+    tmp_path: Path, client: Client, limits: Limits, where: str
 ) -> None:
     frame = table(600).assign(place=np.arange(600.0))
     frame.loc[::7, "y"] = np.nan  # such rows have no number
@@ -73,7 +74,7 @@ def test_rows_are_read_again_by_their_numbers(
         found = rows_numbered(source, load_shards(client, source, None), numbers)
     else:
         if where == "disk":
-            monkeypatch.setattr(shards, "COPIES", 10**9)
+            limits.on_disk()
         with rows_here(source, small(), 10**9) as rows:
             assert isinstance(rows, DiskRows if where == "disk" else MemoryRows)
             found = rows_numbered(source, rows, numbers)
@@ -267,9 +268,9 @@ def test_what_a_cluster_does_not_take_is_refused(client: Client, tmp_path: Path)
 
 
 def test_a_choice_and_its_networks_go_on_from_their_checkpoints(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, tmp_path: Path, limits: Limits
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN", 0.0)
+    limits.seconds_between_checkpoints(0.0)
     pattern = in_files(table(600), tmp_path / "rows", n_files=2)
 
     class Stop(Exception):

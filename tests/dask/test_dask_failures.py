@@ -16,9 +16,10 @@ import pytest
 from distributed import Client
 
 from dask_clusters import in_files, processes, table
+from limits import Limits
 from probprop import PBPRegressor
-from probprop.data import fit, shards
-from probprop.inference import checkpoint as module
+from probprop.data import fit
+from probprop.inference import training
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import Epoch, flat
 
@@ -93,8 +94,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_coordinator_killed_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
+def test_a_coordinator_killed_goes_on_from_its_checkpoint(tmp_path: Path, limits: Limits) -> None:
+    limits.seconds_between_checkpoints(0.0)
     pattern, path = in_files(table(30_000), tmp_path / "data", 3), tmp_path / "c"
     script = tmp_path / "coordinator.py"
     script.write_text(COORDINATOR)
@@ -142,12 +143,14 @@ class Stop(Exception):
     pass
 
 
-def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> None:
+def test_a_checkpoint_in_the_middle_of_an_epoch(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one process: the rounds of an epoch that was broken off are not made again."""
-    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
+    limits.seconds_between_checkpoints(0.0)
 
     pattern, path = in_files(table(8000), tmp_path, 3), tmp_path / "c"
-    rounds, made = shards.rounds, []
+    rounds, made = training.rounds, []
 
     def broken_off(*args):
         for state, epoch in rounds(*args):
@@ -158,7 +161,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> 
 
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as one:
         whole = fit(network(3), pattern, target="y", client=one, n_shards=3)
-        monkeypatch.setattr(shards, "rounds", broken_off)
+        monkeypatch.setattr(training, "rounds", broken_off)
         with pytest.raises(Stop):
             fit(network(3), pattern, target="y", client=one, n_shards=3, checkpoint=path)
         made.clear()

@@ -181,6 +181,24 @@ class TestSupport:
         draws = p.rvs(100, random_state=0)
         assert ((draws >= 0.0) & (draws <= 1.0)).all()
 
+    @pytest.mark.parametrize("learned", [True, False])
+    def test_far_below_the_end_intervals_keep_their_width(self, learned: bool) -> None:
+        n = 400 if learned else 60
+        rng = RandomState(0)
+        mean = rng.uniform(-1.0, 3.0, n)
+        base = Mixture.of_one(mean, np.zeros(n), np.ones(n))
+        y = np.maximum(mean + rng.standard_normal(n), 0.0)
+        p = recalibrated(base, y, support=(0.0, np.inf), enforce=True)
+        assert p is not None
+        assert (len(p.recalibration.cells) > 0) == learned
+        far = p.recalibration.apply(Mixture.of_one([-1.0, -5.0, -1e3], np.zeros(3), np.ones(3)))
+        lower, upper = far.interval(0.95)
+        assert (lower == 0.0).all()
+        assert (upper > 0.5).all()
+        assert (far.std > 0.1).all()
+        for each in (far.mean, far.std, upper):  # whatever the distance
+            assert_allclose(each[1:], each[0])
+
     def test_without_a_learned_shape(self) -> None:
         rng = RandomState(0)
         base = Mixture.of_one(rng.uniform(0.0, 3.0, 60), np.zeros(60), 1.0)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
+from limits import Limits
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
-from probprop.data import scratch, shards
 from probprop.estimators.base import PBPEstimator
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
@@ -23,8 +23,8 @@ from probprop.inference.posterior import flat
 
 
 @pytest.fixture(autouse=True)
-def _always_written(monkeypatch) -> None:
-    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
+def _always_written(limits: Limits) -> None:
+    limits.seconds_between_checkpoints(0.0)
 
 
 def rows(n: int = 3000) -> tuple[np.ndarray, np.ndarray]:
@@ -97,11 +97,13 @@ def test_the_same_call_goes_on_to_the_same_bits(model: PBPEstimator, tmp_path: P
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.ckpt"]
 
 
-def test_short_epochs_are_not_held_up_by_the_disk(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 1e9)
+def test_short_epochs_are_not_held_up_by_the_disk(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits.seconds_between_checkpoints(1e9)
     written = []
-    write = module.write_file
-    monkeypatch.setattr(module, "write_file", lambda *args: (written.append(1), write(*args)))
+    write = module.io.write_file
+    monkeypatch.setattr(module.io, "write_file", lambda *args: (written.append(1), write(*args)))
     X, y = rows(100)
     model = PBPRegressor((4,), n_epochs=20, random_state=0).fit(X, y, checkpoint=tmp_path / "c")
     assert len(written) == 2  # the first epoch and the last
@@ -152,11 +154,10 @@ FITS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", AS_NUMPY)
 @pytest.mark.parametrize("kind", FITS)
 def test_settings_that_numpy_holds_are_compared_by_value(
-    kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, name: str, tmp_path: Path, limits: Limits
 ) -> None:
     if kind == "blocks on disk":
-        monkeypatch.setattr(shards, "COPIES", 10**9)
-        monkeypatch.setattr(scratch, "PILE_BYTES", 500)
+        limits.on_disk(500)
     fit, path = FITS[kind], tmp_path / "c"
     usual: dict[str, Any] = {"hidden_layer_sizes": 4, "n_epochs": 3, "random_state": 0}
     first, same, other = ({**usual, name: value} for value in AS_NUMPY[name])

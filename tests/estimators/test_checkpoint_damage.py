@@ -16,10 +16,9 @@ import pytest
 from numpy.random import RandomState
 
 from cv_models import small
+from limits import Limits
 from model_files import header_of
 from probprop import Candidate, PBPRegressor, fit
-from probprop.data import scratch, shards
-from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.io import CHECKPOINT, read_file, write_file
 
@@ -69,11 +68,10 @@ FITS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> bytes:
+def written(tmp_path: Path, limits: Limits, kind: str) -> bytes:
     """Return the checkpoint of a fit that was broken off."""
-    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr(shards, "COPIES", 10**9)
-    monkeypatch.setattr(scratch, "PILE_BYTES", 500)
+    limits.seconds_between_checkpoints(0.0)
+    limits.on_disk(500)
     path = tmp_path / "c"
     with suppress(Stop):
         FITS[kind](path, stop=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from limits import Limits
 from probprop import PBPClassifier, PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV
 from probprop.estimators import cost
 from probprop.estimators.cost import cost_in_words
@@ -31,19 +32,19 @@ def labelled(n_classes: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("word", MODELS)
 def test_it_is_the_first_line_of_a_verbose_fit(
-    word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    word: str, limits: Limits, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+    limits.costs_told_from(0.0)
     model = MODELS[word].set_params(verbose=1)
     model.fit(*labelled(40))
     first, *bar = capsys.readouterr().err.splitlines()
     sentence = rf"40 classes and 80 samples: the fit takes {word} \d+ s of processor time"
     assert re.fullmatch(sentence, first)
     assert "100 %" in bar[-1] or "epoch 2/2" in bar[-1]
-    monkeypatch.setattr(cost, "WORTH_TELLING", 10.0)
+    limits.costs_told_from(10.0)
     model.fit(*labelled(3))
     assert "samples" not in capsys.readouterr().err
-    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+    limits.costs_told_from(0.0)
     model.set_params(verbose=0).fit(*labelled(40))
     assert capsys.readouterr().err == ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from dataclasses import replace
 
 import joblib
@@ -130,17 +129,6 @@ def test_members_run_in_as_many_threads_as_asked_for(diabetes, monkeypatch):
     with joblib.parallel_config(n_jobs=2):
         model.fit(*diabetes)
     assert used == [(4, 1), (4, 2)]
-
-
-def test_members_with_a_callback_run_in_as_many_threads(diabetes):
-    used = set()
-    model = PBPEnsemble(PBPRegressor((5,), n_epochs=3), 4, random_state=0)
-    model.fit(*diabetes, callback=lambda epoch: used.add(threading.get_ident()))
-    assert used == {threading.get_ident()}
-    model.set_params(n_jobs=2).fit(
-        *diabetes, callback=lambda epoch: used.add(threading.get_ident())
-    )
-    assert len(used) > 1
 
 
 def test_fit_starts_afresh(diabetes, fitted):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from sklearn.base import clone
 from probprop import (
     Candidate,
     PBPClassifier,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
     load,
@@ -80,32 +78,6 @@ def test_several_targets_without_standardisation_are_saved(tmp_path: Path) -> No
     model = PBPRegressor(4, n_epochs=1, standardize=False, random_state=0)
     model.fit(X, np.stack([Y, 1.0 - Y], axis=1)).save(tmp_path / "m")
     assert_allclose(load(tmp_path / "m").predict(X), model.predict(X), rtol=0)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        PBPRegressor(4, n_epochs=1, random_state=0),
-        PBPEnsemble(PBPRegressor(4, n_epochs=1), n_members=2, random_state=0),
-    ],
-)
-def test_a_second_thread_is_refused(model: Any) -> None:
-    errors: list[BaseException] = []
-
-    def second() -> None:
-        try:
-            model.partial_fit(X, Y)
-        except RuntimeError as error:
-            errors.append(error)
-
-    def meanwhile(*_: object) -> None:
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join()
-
-    model.fit(X, Y, callback=meanwhile)
-    assert "Another thread is training this PBP" in str(errors[0])
-    model.partial_fit(X, Y)  # one after the other is as it was
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])

@@ -17,7 +17,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.base import plan_of
 from probprop.inference.inputs import Inputs
 from probprop.inference.output_layer import Block, fit_output_layer
-from probprop.inference.prediction import member_moments, output_features, output_moments
+from probprop.inference.prediction import output_features, output_moments
 from probprop.reference.adf import forward
 
 
@@ -80,6 +80,35 @@ def test_blocks_are_added_up_and_useless_features_do_no_harm() -> None:
     assert nothing.noise_variance[0] == pytest.approx(1.0, abs=0.2)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_more_samples_are_added_to_the_normal_equations(weighted: bool) -> None:
+    features, y = samples()
+    weights = np.random.RandomState(1).chisquare(3, len(y)) if weighted else np.ones(len(y))
+    before = fit_output_layer([Block(features[:120], y[:120], weights[:120])])
+    after = before.after(Block(features[120:], y[120:], weights[120:]))
+    design = np.column_stack([features, np.ones(len(y))])
+    for k in range(y.shape[1]):
+        alpha = 1.0 / before.noise_variance[k]
+        inner = (before.axes / before.variance[:, k]) @ before.axes.T  # of the weights, before
+        shift = np.eye(len(inner) + 1)
+        shift[-1, :-1] = before.center  # to the intercept at the mean
+        precision = np.zeros_like(shift)
+        precision[:-1, :-1], precision[-1, -1] = inner, 1.0 / before.intercept_variance[k]
+        precision = shift.T @ precision @ shift
+        known = precision @ np.append(
+            before.axes @ before.coef[:, k],
+            before.intercept[k] - before.center @ before.axes @ before.coef[:, k],
+        )
+        new, w = design[120:], weights[120:]
+        precision += alpha * (new.T * w) @ new
+        coef = np.linalg.solve(precision, known + alpha * new.T @ (w * y[120:, k]))
+        mean, variance = after.moments(features[:9] + 1.0)
+        at = np.column_stack([features[:9] + 1.0, np.ones(9)])
+        assert_allclose(mean[:, k], at @ coef, rtol=1e-7)
+        expected = ((at @ np.linalg.inv(precision)) * at).sum(axis=1)
+        assert_allclose(variance[:, k], expected, rtol=1e-6)
+
+
 # ---- The estimator
 
 
@@ -138,11 +167,8 @@ def test_files_ensembles_and_several_targets(tmp_path: Path) -> None:
             np.testing.assert_array_equal(a, b)
     ensemble = PBPEnsemble(PBPRegressor((8,), **given), n_members=2, random_state=0).fit(X, y)
     networks = [(m.posterior_, m.standardizer_) for m in ensemble.estimators_]
-    means, variances = member_moments(networks, X)
     plan = plan_of(ensemble.estimators_[1], ensemble.likelihood_)
-    mean, variance = output_moments(plan, *networks[1], Inputs(X))
-    assert_allclose(means[1], mean)
-    assert_allclose(variances[1], variance)
+    means = np.stack([output_moments(plan, *network, Inputs(X))[0] for network in networks])
     assert_allclose(
         ensemble.predict(X), means.mean(axis=0) * networks[0][1].y_scale + y.mean(), rtol=1e-9
     )
@@ -162,18 +188,62 @@ def test_sparse_weighted_and_missing_samples() -> None:
     assert np.isfinite(model.predict(gaps)).all()
 
 
+@pytest.mark.parametrize("hidden", [(), (6,), (7, 5)])
+def test_gradients_are_those_of_differences(hidden: tuple[int, ...]) -> None:
+    X, y = smooth(80)
+    model = PBPRegressor(hidden, output_layer="full", n_epochs=3, random_state=0).fit(X, y)
+    found, h = model.predict_gradient(X), 1e-5
+    mean, std = model.predict(X, return_std=True)
+    assert_allclose(found.mean, mean, rtol=1e-12)
+    assert_allclose(found.std, std, rtol=1e-12)
+    for j in range(X.shape[1]):
+        step = h * np.eye(X.shape[1])[j]
+        pairs = [model.predict(X + s * step, return_std=True) for s in (1, -1)]
+        dmean, dstd = ((a - b) / (2.0 * h) for a, b in zip(*pairs, strict=True))
+        assert_allclose(found.dmean_dX[:, j], dmean, rtol=1e-4, atol=1e-6)
+        assert_allclose(found.dstd_dX[:, j], dstd, rtol=1e-3, atol=1e-6)
+
+
+def test_sampled_functions_have_the_moments_of_the_posterior() -> None:
+    X, y = smooth(80)
+    model = PBPRegressor((6,), output_layer="full", n_epochs=3, random_state=0).fit(X, y)
+    drawn = model.sample_functions(3_000, random_state=0)
+    values = np.stack([f(X[:5]) for f in drawn])
+    expected = model.predict_distribution(X[:5])
+    assert_allclose(
+        values.mean(axis=0), expected.mean, atol=5.0 * expected.epistemic_std.max() / 54
+    )
+    assert_allclose(values.std(axis=0), expected.epistemic_std, rtol=0.08)
+    value, gradient = drawn[0].gradient(X[:5])
+    assert_allclose(value, values[0])
+    above, below = (drawn[0](X[:5] + s * 1e-5 * np.eye(4)[1]) for s in (1, -1))
+    assert_allclose(gradient[:, 1], (above - below) / 2e-5, rtol=1e-4, atol=1e-6)
+
+
+def test_a_fitted_model_goes_on_with_its_features() -> None:
+    X, y = smooth(200)
+    model = PBPRegressor((6,), output_layer="full", n_epochs=3, random_state=0).fit(X[:80], y[:80])
+    _, before = model.predict(X, return_std=True)
+    first = model.posterior_.m_w[0].copy()
+    model.partial_fit(X[80:], y[80:])
+    _, after = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(model.posterior_.m_w[0], first)
+    assert (after <= before * (1.0 + 1e-9)).all()
+    assert model.n_samples_seen_ == 200
+    assert model.history_[-1].n_points == 120
+
+
 def test_what_is_not_available_is_said() -> None:
     X, y = smooth(50)
     model = PBPRegressor((4,), output_layer="full", n_epochs=2, random_state=0).fit(X, y)
     for call in (
-        lambda: model.predict_gradient(X),
-        lambda: model.sample_functions(),
         lambda: model.predict_distribution(X, student_t=True),
-        lambda: model.partial_fit(X, y),
         lambda: model.fit(X, y, y_std=np.ones(50)),
     ):
         with pytest.raises(ValueError, match="is not available for output_layer="):
             call()
+    with pytest.raises(ValueError, match="needs a model that was fitted"):
+        PBPRegressor(output_layer="full").partial_fit(X, y)
     for options in ({"noise": "input"}, {"noise_tail": "heavy"}):
         with pytest.raises(ValueError, match="has constant, Gaussian noise"):
             PBPRegressor(output_layer="full", **options).fit(X, y)  # type: ignore[arg-type]

@@ -21,35 +21,48 @@ def drawn(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray
     return (rng.random_sample((n, 1)) > proba.cumsum(axis=1)).sum(axis=1), proba
 
 
+def scores(y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
+    return class_metrics.class_scores(y, np.log(proba))
+
+
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_against_scikit_learn(n_classes: int) -> None:
     y, proba = drawn(300, n_classes)
     labels = np.arange(n_classes)
-    assert class_metrics.accuracy(y, proba) == np.mean(proba.argmax(axis=1) == y)
+    found = scores(y, proba)
+    assert found["accuracy"] == sklearn_metrics.accuracy_score(y, proba.argmax(axis=1))
     expected = sklearn_metrics.log_loss(y, proba, labels=labels)
     assert class_metrics.log_loss(y, np.log(proba)) == pytest.approx(expected, rel=1e-12)
     right = np.eye(n_classes)[y]
     by_class = [sklearn_metrics.mean_squared_error(right[:, k], proba[:, k]) for k in labels]
-    assert class_metrics.brier_score(y, proba) == pytest.approx(sum(by_class), rel=1e-12)
+    assert found["brier"] == pytest.approx(sum(by_class), rel=1e-12)
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_how_well_classes_are_told_apart_against_scikit_learn(n_classes: int) -> None:
-    y, proba = drawn(200, n_classes)
-    column = proba[:, 1] if n_classes == 2 else proba
-    expected = sklearn_metrics.roc_auc_score(y, column, multi_class="ovr")
-    assert class_metrics.roc_auc(y, proba) == pytest.approx(expected, rel=1e-12)
-    expected = sklearn_metrics.average_precision_score(y, column)
-    assert class_metrics.average_precision(y, proba) == pytest.approx(expected, rel=1e-12)
+def test_how_well_classes_are_told_apart_against_scikit_learn() -> None:
+    y, proba = drawn(200, 4)
+    found, options = scores(y, proba), {"rel": 1e-12}
+    expected = sklearn_metrics.roc_auc_score(y, proba, multi_class="ovr")
+    assert found["roc_auc"] == pytest.approx(expected, **options)
+    expected = sklearn_metrics.average_precision_score(y, proba)
+    assert found["average_precision"] == pytest.approx(expected, **options)
+    # The rarer of two classes is the positive one, here the first.
+    y, proba = drawn(200, 2)
+    keep = (y == 1) | (np.arange(200) < 60)
+    y, proba = y[keep], proba[keep]
+    found = scores(y, proba)
+    expected = sklearn_metrics.roc_auc_score(y == 0, proba[:, 0])
+    assert found["roc_auc"] == pytest.approx(expected, **options)
+    expected = sklearn_metrics.average_precision_score(y == 0, proba[:, 0])
+    assert found["average_precision"] == pytest.approx(expected, **options)
 
 
 def test_a_class_without_rows_has_no_curve() -> None:
     y, proba = drawn(200, 3)
     two = y < 2
     each = [sklearn_metrics.roc_auc_score(y[two] == k, proba[two, k]) for k in (0, 1)]
-    assert class_metrics.roc_auc(y[two], proba[two]) == pytest.approx(np.mean(each))
-    assert np.isnan(class_metrics.roc_auc(y[y == 1], proba[y == 1]))
-    assert np.isnan(class_metrics.average_precision(y[y == 1], proba[y == 1]))
+    assert scores(y[two], proba[two])["roc_auc"] == pytest.approx(np.mean(each))
+    assert np.isnan(scores(y[y == 1], proba[y == 1])["roc_auc"])
+    assert np.isnan(scores(y[y == 1], proba[y == 1])["average_precision"])
 
 
 def test_a_weight_of_two_is_a_row_twice() -> None:
@@ -100,7 +113,7 @@ def test_summary_of_a_predictive_and_of_a_mixture() -> None:
     assert list(found) == [
         *("accuracy", "log_loss", "brier", "calibration_error", "roc_auc", "average_precision")
     ]
-    assert found["brier"] == pytest.approx(class_metrics.brier_score(y, proba))
+    assert found == pytest.approx(scores(y, proba))
     assert class_metrics.class_summary(y, ClassMixture.of([one, one])) == pytest.approx(found)
     labels = ClassMixture.of_one(
         np.zeros((50, 2)), np.ones((50, 2)), np.log(proba), multilabel=True
@@ -124,4 +137,4 @@ def test_summary_of_a_predictive_and_of_a_mixture() -> None:
 )
 def test_what_is_refused(y: Any, proba: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        class_metrics.accuracy(y, proba)
+        class_metrics.reliability_curve(y, proba)

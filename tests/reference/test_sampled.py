@@ -101,18 +101,6 @@ def test_a_row_gives_the_same_alone_and_in_any_block(monkeypatch: pytest.MonkeyP
     assert_array_equal(network(X), f)
 
 
-def test_a_network_beyond_the_caches_goes_through_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = np.random.RandomState(0).standard_normal((600, 5))
-    network = draw([5, 11, 6, 1], 2)
-    f, df_dX = network.gradient(X)
-    monkeypatch.setattr(functions, "_CACHED", 10)
-    monkeypatch.setattr(functions, "_PRODUCTS", 1)
-    monkeypatch.setattr(_kernel, "sampled_outputs", None)
-    assert_allclose(network(X), f, rtol=1e-12)
-    for found, by_kernel in zip(network.gradient(X), (f, df_dX), strict=True):
-        assert_allclose(found, by_kernel, rtol=1e-11, atol=1e-12)
-
-
 def test_features_in_the_smallest_units() -> None:
     """Subnormal features of a subnormal scale are numbers like any other."""
     network = draw([2, 7, 1], 3)

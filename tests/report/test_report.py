@@ -333,7 +333,7 @@ def test_facts(fitted: tuple[PBPRegressor, Any, Any]) -> None:
     model = fitted[0]
     facts = dict(model_facts(model, NAMES, "progression"))
     assert facts["Network"] == "10 features, 50 hidden units, 1 output; 601 weights in float64"
-    assert facts["Training"] == "350 rows, 40 passes"
+    assert facts["Training"] == "350 samples, 40 epochs"
     assert facts["Features"] == ", ".join(NAMES)
     assert facts["Version"] == f"probprop {__version__}"
     q = model.posterior_

@@ -87,8 +87,8 @@ def test_the_calibration_of_error_bars() -> None:
     assert shape is not None
     assert values["Shape and support"] == shape.in_words
     assert calibration_in_words(model) == (
-        f"error bars times {factor:.2f}; a noise network, which gains {gain} per row; "
-        f"{shape.in_words}"
+        f"standard deviations scaled by {factor:.2f}; heteroscedastic noise "
+        f"({gain} nats per sample); {shape.in_words}"
     )
 
 
@@ -153,17 +153,17 @@ class TestPowers:
     def test_the_report_says_what_is_predicted(self) -> None:
         model = fit_small("prices", candidates=[SQUARE_ROOT])
         made = sections("prices", model)
-        words = "predicts the square root of the target, since errors grow with it"
+        words = "predicts the square root of the target, because errors grow with it"
         assert words in made[CHOICE].text
         names = [row[0] for row in made[CHOICE].table[1]]
         assert names == ["4 ramps, 4, square root, no cap"]
         assert choice_in_words(model).endswith(
-            "the only candidate; predicts the square root of the target, since errors grow with it"
+            "; predicts the square root of the target, because errors grow with it"
         )
         assert words not in sections("values")[CHOICE].text
         model.calibration_ = replace(model.calibration_, noise=None, gain=0.0)
         line = calibration_in_words(model)
-        assert "; the noise of the square root is the same everywhere" in line
+        assert "; constant noise variance of the square root" in line
 
     def test_scales_are_in_target_units(self) -> None:
         model = fitted("prices")

@@ -18,8 +18,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import probprop
+from cli_tables import call
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, metrics
-from probprop.table import TableEncoder, TableNote, fit_table_model
+from probprop.table import TableEncoder, TableNote, fit_table_model, read_table
 
 N = 120
 
@@ -65,8 +66,13 @@ def test_the_library_does_not_change_a_bit(model: PBPRegressorCV) -> None:
 
 
 def test_the_command_fits_the_same_networks(model: PBPRegressorCV) -> None:
-    whole = fit_table_model(FRAME.assign(y=PRICE), "y", estimator=small())
-    assert_array_equal(whole.predict(FRAME), model.predict(FRAME))
+    frame = FRAME.assign(y=PRICE)
+    for of in (lambda f: f, pl.from_pandas, pa.Table.from_pandas):
+        whole = fit_table_model(of(frame), "y", estimator=small())
+        assert_array_equal(whole.predict(of(FRAME)), model.predict(FRAME))
+        assert whole.update(of(frame)).estimator.n_samples_seen_ == 2 * N
+    with pytest.raises(TypeError, match=r"Expected a table .* Got ndarray"):
+        whole.predict(FRAME.to_numpy())
 
 
 def test_a_model_knows_its_columns(model: PBPRegressorCV) -> None:
@@ -76,6 +82,8 @@ def test_a_model_knows_its_columns(model: PBPRegressorCV) -> None:
     assert model.columns_["missing"].tolist() == [20, 12, 0, 0, 0]
     shown = model._repr_mimebundle_()
     assert all("season (cyclic)" in shown[kind] for kind in ("text/plain", "text/html"))
+    assert repr(model) == shown["text/plain"]
+    assert "season" not in repr(clone(model))
     with pytest.raises(AttributeError, match="fitted to a table"):
         small().fit(FRAME[["area"]].to_numpy(), PRICE).columns_  # noqa: B018
 
@@ -120,6 +128,11 @@ def test_scikit_learn_handles_frames(model: PBPRegressorCV) -> None:
     [ours] = metrics.permutation_importance(model, FRAME, PRICE, n_repeats=1)
     assert ours.names[0] == "area"
     assert {*ours.names} == {*FRAME}
+    whole = fit_table_model(FRAME.assign(y=PRICE), "y", estimator=small())
+    for other in (whole, pipeline):
+        [shuffled] = metrics.permutation_importance(other, FRAME, PRICE, n_repeats=1)
+        assert shuffled.names == ours.names
+        assert_array_equal(shuffled.loss, ours.loss)
 
 
 def test_classes() -> None:
@@ -141,7 +154,7 @@ def test_columns_that_identify_rows_are_dropped_with_a_warning(model: PBPRegress
 def test_categorical_features_of_arrays() -> None:
     X = np.column_stack([np.arange(N) % 3, FRAME["area"]])
     codes = small(categorical_features=[0]).fit(X, PRICE)
-    assert codes.encoder_.names == ["x0=0.0", "x0=1.0", "x0=2.0", "x1"]
+    assert codes.encoder_.names == ["x0=0.0", "x0=1.0", "x0=2.0", "x1", "x1=(missing)"]
     frame = pd.DataFrame(X, columns=["x0", "x1"]).astype({"x0": "category"})
     assert_array_equal(codes.predict(X), small().fit(frame, PRICE).predict(frame))
     assert small().fit(X, PRICE).encoder_ is None
@@ -156,3 +169,45 @@ def test_missing_numbers_need_no_option() -> None:
     assert missing > 1.5 * at_mean
     with pytest.raises(ValueError, match="Input X contains NaN"):
         small(missing="error").fit(FRAME, PRICE)
+
+
+# ---- Both doors
+
+
+NOTED = FRAME.assign(
+    rownames=range(1, N + 1),
+    PID=np.random.default_rng(0).permutation(N) + 526_301_100,
+    again=FRAME["sold"].dt.strftime("%-m/%-d/%Y 0:00:00"),
+    zip=[*[str(98_000 + i % 7) for i in range(N - 1)], "98115-4820"],
+    size=[f"{i % 9} {'g' if i % 5 else 'kg'}" for i in range(N)],
+    total=np.exp(PRICE / 50.0),
+)
+NOTES = [
+    "dropped 'rownames': looks like an identifier (120 distinct values in 120 rows)",
+    "dropped 'PID': looks like an identifier (120 distinct values in 120 rows)",
+    "dropped 'again': the same dates as 'sold'",
+    "'zip': read as text, since '98115-4820' is not a number",
+    "'size': read as text, since its values have units such as 'kg' and 'g'",
+    "'total': possible leak, since it predicts the target almost alone",
+]
+
+
+def test_the_same_notes_and_the_same_model_from_both_doors(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, file = tmp_path / "t.csv", tmp_path / "m.pbp"
+    NOTED.assign(price=PRICE).to_csv(path, index=False)
+    assert call(f"fit {path} --target price -o {file} --budget fast") == 0
+    said = capfd.readouterr().err
+    with pytest.warns(TableNote) as caught:
+        model = PBPRegressorCV(budget="fast", n_jobs=-1, random_state=0).fit(NOTED, PRICE)
+    assert [str(each.message) for each in caught] == ["; ".join(NOTES)]
+    assert model.encoder_.notes == NOTES
+    for note in NOTES:
+        assert f"note: {note}" in said
+    by_command = probprop.load(file)
+    assert_array_equal(by_command.predict(read_table(path)), model.predict(NOTED))
+    assert call(f"info {file}") == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    for note in NOTES:
+        assert note in shown

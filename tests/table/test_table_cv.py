@@ -16,7 +16,10 @@ from cv_models import small, small_classifier
 from probprop import PBPClassifierCV, PBPRegressorCV
 from probprop.table import TableError, TableModel, fit_table_model
 
-pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:'x'. possible leak"),
+]
 
 RNG = RandomState(0)
 FRAME = pd.DataFrame(

@@ -132,6 +132,47 @@ def test_categorical_features_that_there_are_not(given: Any, message: str) -> No
         TableEncoder(categorical_features=given).fit(table())
 
 
+def test_ordered_categories_have_their_rank_and_their_levels() -> None:
+    dtype = pd.CategoricalDtype(["S", "M", "L", "XL"], ordered=True)
+    values = pd.Series(np.resize(["L", "S", "M", None], 60), dtype=dtype)
+    encoder = of_one(values)
+    assert encoder.names == ["c=S", "c=M", "c=L", "c=(missing)", "c.rank", "x"]
+    assert encoder["c"].in_words == "rank, one-hot"
+    new = pd.DataFrame({"c": pd.Series(["M", None, "L"], dtype=dtype), "x": 1.0})
+    expected = [[0, 1, 0, 0, 1], [0, 0, 0, 1, np.nan], [0, 0, 1, 0, 2]]
+    assert_array_equal(encoder.transform(new)[:, :5], expected)
+    assert_array_equal(encoder.transform(new.astype({"c": object}))[:, :5], expected)
+    with pytest.warns(UnknownCategoryWarning, match="'XL'"):
+        X = encoder.transform(new.assign(c=pd.Series(["XL"] * 3, dtype=dtype)))
+    assert_array_equal(X[0, :5], [np.nan] * 4 + [3.0])
+    levels = pl.Enum(["S", "M", "L", "XL"])
+    given = pl.DataFrame(
+        {
+            "c": pl.Series(np.resize(["L", "S", "M", None], 60).tolist(), dtype=levels),
+            "x": np.arange(60.0),
+        }
+    )
+    for frame in (given, given.to_arrow()):
+        assert TableEncoder().fit(frame).encoders_ == encoder.encoders_
+    assert not of_one(values.cat.as_unordered())["c"].ranks
+
+
+@pytest.mark.parametrize(
+    ("n_missing", "said"), [(19, False), (20, True), (280, True), (281, False)]
+)
+def test_an_input_says_whether_a_number_is_missing_if_it_often_is(
+    n_missing: int, said: bool
+) -> None:
+    x = np.where(np.arange(N) < n_missing, np.nan, np.arange(N) / 7.0)
+    encoder = of_one(x)
+    assert encoder.names == (["c", "c=(missing)", "x"] if said else ["c", "x"])
+    for column in (x, pd.Series(x, dtype="Float64"), [f"{v} m" if v == v else None for v in x]):
+        X = encoder.transform(pd.DataFrame({"c": column, "x": 1.0}))
+        assert_array_equal(X[:, 0], x)
+        if said:
+            assert_array_equal(X[:, 1], np.isnan(x))
+
+
 # ---- Numbers, codes and dates as they come
 
 
@@ -178,6 +219,16 @@ def test_time_of_year_weekday_and_hour_are_cyclic() -> None:
     assert "weekday" not in one_day["c"].parts
 
 
+def test_numbers_among_other_texts_are_noted() -> None:
+    several = of_one(["5 kg", "6 g"] * 30)
+    assert several.notes == ["'c': read as text, since its values have units such as 'kg' and 'g'"]
+    assert "read as text" in several["c"].in_words
+    many = of_one([f"{i} g" if i % 9 == 1 else f"{i} kg" for i in range(200)])
+    assert many.dropped[0].endswith("(200 distinct values in 200 rows); " + several.notes[0][5:])
+    assert not of_one(["a", "b", "3"] * 20).notes
+    assert not of_one(["1a", "2b", "3"] * 20).notes
+
+
 def test_a_date_given_twice_is_used_once() -> None:
     frame = table().assign(again=lambda f: f["sold"].dt.strftime("%Y-%m-%d"))
     encoder = TableEncoder().fit(frame)
@@ -217,7 +268,7 @@ def test_a_column_that_predicts_the_target_alone_is_a_possible_leak() -> None:
     frame = table().assign(price=lambda f: np.exp(f["rooms"] + 0.1 * f["length"].fillna(0.0)))
     y = 3.0 * frame["price"] + 1.0
     encoder = TableEncoder().fit(frame, y)
-    assert encoder.notes == ["possible leak: 'price' predicts the target almost alone"]
+    assert encoder.notes == ["'price': possible leak, since it predicts the target almost alone"]
     labels = np.where(y > y.median(), "dear", "cheap")
     kind = np.where(labels == "dear", "A", "B")
     assert "'kind'" in TableEncoder().fit(table().assign(kind=kind), labels).notes[0]
@@ -228,5 +279,5 @@ def test_columns_is_a_table_of_the_decisions() -> None:
     columns = TableEncoder().fit(table().assign(id=range(N))).columns_.set_index("column")
     assert columns.loc["city"].tolist() == ["text", "one-hot", 4, 34]
     assert columns.loc["sold", "encoding"] == "year, season (cyclic), weekday (cyclic)"
-    assert columns.loc["length"].tolist() == ["number", "as is", 0, 43]
+    assert columns.loc["length"].tolist() == ["number", "as is, 1 if missing", 0, 43]
     assert columns.loc["id", "encoding"].startswith("dropped: looks like an identifier")

@@ -104,6 +104,7 @@ def test_text_of_a_file_gives_the_same_as_the_frame(tmp_path: Path, model: Table
             assert_allclose(encoded, expected, rtol=0.0 if kinds else 1e-14)  # pandas 2 rounds
 
 
+@pytest.mark.filterwarnings("ignore:'size'. read as text, since '2b' is not a number")
 def test_categories_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
     codes = np.resize(["01", "1", "1.0", "2b"], N)
     model = fit(with_column("size", codes))
@@ -130,6 +131,7 @@ def test_categories_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
         (np.resize([*map(str, range(20)), "other"], N), "text"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:'x'. read as text, since 'other' is not a number")
 def test_kinds(values: Any, kind: str) -> None:
     frame = with_column("x", values)
     model = fit(frame)

@@ -291,8 +291,8 @@ def test_a_missing_file_a_directory_and_a_protected_file(tmp_path: Path) -> None
         ("a,b\n1,2\n".encode("utf-16")[:-1], "is UTF-16 text at first, but not in line 2"),
         (b"a,b\n\0\x01,\0\n", "is not a table but binary data"),
         (b"a,b\n1,\xc3\xa9\n3,caf\xe9\n", "is UTF-8 text at first, but not in line 3"),
-        (b'{"a": 1}\n{"a": [2]}\n', "has a list or an object in the field 'a' of record 2"),
-        (b'{"a": 1}\n{"a": 2\n', "is not JSON lines (line 2: "),
+        (b'{"a": 1}\n{"a": 2\n', "is not JSON lines (Expecting ',' delimiter"),
+        (b'[{"a": 1}, 2]\n', "is not JSON lines ("),
         (b"a,b,a,b,c\n1,2,3,4,5\n", "has more than one column named 'a', 'b'"),
         (b'a,b\n1,"2\n3,4\n', "(delimiter: comma) has a quote in line 2 that is never closed"),
         (
@@ -304,7 +304,7 @@ def test_a_missing_file_a_directory_and_a_protected_file(tmp_path: Path) -> None
             "(delimiter: semicolon) has more fields in a row where its header",
         ),
         (b"a;b\n1;2;3\n4;5\n", "has more fields in a row where its header has 2"),
-        (b"a" * (2 << 20), "has a header line of more than 1048576 bytes"),
+        (b"a" * (2 << 20), "has a header line of more than 1048576 characters"),
     ],
 )
 def test_files_that_are_no_table(

@@ -1,9 +1,8 @@
 """Bayesian optimization: what to measure next to find the largest, or the smallest, target.
 
 An acquisition function scores rows X, (n, n_features), in target units; higher is better for either
-goal. All three use the
-uncertainty of the function, `epistemic_std`, without the noise of a measurement: noise is no gain,
-and with it a point measured a hundred times would still look as if it might improve.
+goal. All three use the epistemic uncertainty without the noise of a measurement: with it, a point
+measured a hundred times would still look as if it might improve.
 
 With f(x) ~ N(mean, epistemic_std^2) under the posterior, and s = 1 to maximize, -1 to minimize:
 
@@ -40,18 +39,11 @@ def expected_improvement(model: Regressor, *, best: float, goal: Goal) -> Acquis
 
     It is exactly 0 where an improvement is more than 38 standard deviations away.
 
-    Parameters
-    ----------
-    model : PBPRegressor or PBPRegressorCV
-        A fitted model; each call of the acquisition uses it as it then is.
-    best : float
-        The best value so far, in target units: without noise, ``y.max()`` or ``y.min()`` of the
-        measured targets; with noise rather the best of ``model.predict(X)`` over their rows.
-    goal : {"maximize", "minimize"}
-        Whether an improvement is above or below `best`.
+    `model` is a fitted PBPRegressor or PBPRegressorCV; each call of the acquisition uses it as it
+    then is. `best` is the best value so far, in target units: without noise, ``y.max()`` or
+    ``y.min()`` of the measured targets; with noise rather the best of ``model.predict(X)`` over
+    their rows. `goal`, "maximize" or "minimize", says whether an improvement is above or below it.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import PBPRegressor
     >>> from probprop.active import best_in_pool, expected_improvement
@@ -81,15 +73,9 @@ def expected_improvement(model: Regressor, *, best: float, goal: Goal) -> Acquis
 def upper_confidence_bound(model: Regressor, *, kappa: float = 2.0, goal: Goal) -> Acquisition:
     """Score by the optimistic end of an interval around the predicted function.
 
-    Parameters
-    ----------
-    model : PBPRegressor or PBPRegressorCV
-        A fitted model; each call of the acquisition uses it as it then is.
-    kappa : float, default=2.0
-        Standard deviations of the function between the mean and the bound, at least 0. A larger
-        kappa explores more.
-    goal : {"maximize", "minimize"}
-        To minimize, the score is minus the lower bound.
+    The bound is `kappa` epistemic standard deviations, at least 0, from the mean; a larger kappa
+    explores more. To minimize, the score is minus the lower bound. `model` and `goal` are as for
+    `expected_improvement`.
     """
     check_scalar(kappa, "kappa", Real, min_val=0.0)
 
@@ -107,16 +93,8 @@ def thompson(
 ) -> Acquisition:
     """Score by one function drawn from the posterior: a point is chosen as often as it is best.
 
-    The acquisition is the same function at every call.
-
-    Parameters
-    ----------
-    model : PBPRegressor or PBPRegressorCV
-        A fitted model.
-    goal : {"maximize", "minimize"}
-        To minimize, the score is minus the function.
-    random_state : int, RandomState instance or None, default=None
-        Draws the network. Draw another one for every point that is to be measured.
+    The acquisition is the same function at every call; to minimize, minus the function.
+    `random_state` draws the network: draw another one for every point that is to be measured.
     """
     sign, f = _sign(goal), model.sample_functions(1, random_state)[0]
     return lambda X: np.asarray(sign * f(X))
@@ -125,16 +103,9 @@ def thompson(
 def best_in_pool(
     acquisition: Acquisition, X: ArrayLike, *, random_state: int | RandomState | None = None
 ) -> int:
-    """Return the index of the candidate with the highest score.
+    """Return the index of the row of X, (n, n_features), with the highest score.
 
-    Parameters
-    ----------
-    acquisition : callable
-        What `expected_improvement`, `upper_confidence_bound` or `thompson` return.
-    X : array-like of shape (n, n_features)
-        The candidates.
-    random_state : int, RandomState instance or None, default=None
-        Decides between candidates of the same score.
+    `random_state` decides between rows of the same score.
     """
     scores = acquisition(X)
     return int(check_random_state(random_state).choice(np.flatnonzero(scores == scores.max())))

@@ -112,16 +112,11 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n,)
             Indices of rows of `X_pool`, the first choice first.
         """
-        self._check_parameters()
+        finite = self._check_parameters()
         n = self.batch_size if n is None else n
         check_int("n", n, 1)
-        pool = check_array(
-            X_pool,
-            dtype=np.float64,
-            input_name="X_pool",
-            ensure_all_finite=self._finite(),
-            ensure_min_samples=0,
-        )
+        options: Any = {"dtype": np.float64, "ensure_all_finite": finite, "ensure_min_samples": 0}
+        pool = check_array(X_pool, input_name="X_pool", **options)
         fitted = getattr(self, "estimator_", None)
         if fitted is not None:
             self._check_features("X_pool", pool)
@@ -149,14 +144,8 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n_rows,)
             Targets, or the classes of a classifier.
         """
-        self._check_parameters()
-        rows, targets = check_X_y(
-            X,
-            y,
-            dtype=np.float64,
-            ensure_all_finite=self._finite(),
-            y_numeric=not is_classifier(self.estimator),
-        )
+        options: Any = {"dtype": np.float64, "ensure_all_finite": self._check_parameters()}
+        rows, targets = check_X_y(X, y, y_numeric=not is_classifier(self.estimator), **options)
         first = not hasattr(self, "estimator_")
         if not first:
             self._check_features("X", rows)
@@ -178,7 +167,8 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
 
     # ---- Validation
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> bool | Literal["allow-nan"]:
+        """Check the parameters; return whether rows must be finite, as the estimator says."""
         check_option("strategy", self.strategy, list(STRATEGIES))
         check_int("batch_size", self.batch_size, 1)
         check_flag("warm_start", self.warm_start)
@@ -201,9 +191,6 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
                     f"{option} needs an estimator with {method!r}, which "
                     f"{type(self.estimator).__name__} does not have: take {other}."
                 )
-
-    def _finite(self) -> bool | Literal["allow-nan"]:
-        """Return whether missing values are allowed: if the estimator accepts them."""
         return "allow-nan" if get_tags(self.estimator).input_tags.allow_nan else True
 
     def _check_features(self, name: str, X: FloatArray) -> None:

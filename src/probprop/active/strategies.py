@@ -80,10 +80,9 @@ def by_variance_reduction(
 ) -> IntArray:
     """Choose the n rows that reduce the variance of the whole pool most.
 
-    The fitted estimator has ``predict(X)``, or ``predict_proba(X)`` if it is a classifier; None if
-    no row was measured yet. `told`, (n_told, n_features), are the rows measured before, X,
-    (n_pool, n_features), the pool. `random_state` draws from pools of more than 1,000 rows and
-    breaks ties. Returned are n indices of rows of X, the first choice first.
+    `estimator` is fitted, or None if no row was measured yet. `told`, (n_told, n_features), are the
+    rows measured before, X, (n_pool, n_features), the pool. `random_state` draws from pools of more
+    than 1,000 rows and breaks ties. Returned are n indices of rows of X, the first choice first.
     """
     chosen = np.empty(0, np.intp)
     while len(chosen) < n:
@@ -151,10 +150,8 @@ def _predicted(estimator: Any, X: FloatArray) -> FloatArray:
     """Return the predictions of an estimator, (n,), or (n, K) of classes, if they are finite."""
     if estimator is None:
         return np.zeros(len(X))
-    if is_classifier(estimator):
-        f = np.asarray(estimator.predict_proba(X), np.float64)
-    else:
-        f = np.asarray(estimator.predict(X), np.float64).reshape(len(X))
+    predict = estimator.predict_proba if is_classifier(estimator) else estimator.predict
+    f = np.asarray(predict(X), np.float64)
     _check_finite(estimator, "values", f)
     return f
 

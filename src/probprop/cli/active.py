@@ -17,11 +17,10 @@ from probprop.cli.arguments import (
     Features,
     HiddenLayerSizes,
     NEpochs,
+    RandomState,
     Task,
-    column_names,
-    whole,
 )
-from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.console import Terminal, terminal_of
 from probprop.cli.output import (
     TABLE_EXTENSIONS,
     check_destination,
@@ -32,9 +31,16 @@ from probprop.cli.output import (
     table_writer,
 )
 from probprop.cli.recipes import check_budget, estimator_of, option, say_choice
-from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
+from probprop.cli.tables import (
+    Na,
+    encoder_of,
+    features_of,
+    na_texts,
+    note_file,
+    note_gaps,
+)
 from probprop.judged import show
-from probprop.table.names import DEFAULT_SEED
+from probprop.table.names import DEFAULT_SEED, plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,9 +84,7 @@ def active(
         str, typer.Option(metavar="COLUMN", help="Column to predict; empty where not measured.")
     ],
     task: Task = "auto",
-    ask: Annotated[
-        Any, typer.Option(metavar="N", parser=whole(1), help="Rows to measure next.")
-    ] = 5,
+    ask: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to measure next.")] = 5,
     output: Annotated[
         str | None,
         typer.Option(
@@ -100,12 +104,7 @@ def active(
     budget: Budget = None,
     hidden_layer_sizes: HiddenLayerSizes = None,
     n_epochs: NEpochs = None,
-    random_state: Annotated[
-        Any,
-        typer.Option(
-            metavar="N", parser=whole(0, 2**32 - 1), help="Same table and seed, same rows."
-        ),
-    ] = DEFAULT_SEED,
+    random_state: RandomState = DEFAULT_SEED,
 ) -> None:
     """Choose the rows to measure next.
 
@@ -121,9 +120,9 @@ def active(
     Before any row is measured, or while all have the same class, no model can be fitted. The rows
     are then spread over the pool by their features; with --strategy random they are random.
 
-    The strategies: variance_reduction, the rows that tell most about all others, to learn the whole
-    function; variance, the highest epistemic variance, or the highest entropy of the class;
-    thompson, where a number may be largest; random.
+    The strategies: variance_reduction, which reduces the total variance over the pool most;
+    variance, the highest epistemic variance, or the highest entropy of the class; thompson, a
+    maximum of a function drawn from the posterior, to find large values; random.
 
     The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
     --fast, --hidden-layer-sizes or --n-epochs one network is fitted.
@@ -134,24 +133,24 @@ def active(
     check_budget(reasons, fast=fast, budget=budget)
     if pool == "-":
         raise typer.BadParameter("give the path of a file", param_hint="POOL")
-    check_table_extension(output)
     destination = _beside(pool) if output is None else output
     check_destination(destination)
+    check_table_extension(destination)
     _check_workbook_stays(destination, pool)
     from probprop.active.learner import ActiveLearner, rows_not_told
     from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
-    from probprop.table.names import choose_features
 
     terminal = terminal_of(context)
     table = _without_marks(read_table(pool, na=na_texts(na)))
-    columns = [str(name) for name in table.columns]
-    wanted = column_names(features, columns) if features else None
-    unwanted = [*column_names(drop or [], columns), *nameless(table, wanted, terminal)]
-    chosen = choose_features(table, [target], wanted, unwanted)
+    chosen = features_of(terminal, table, [target], features, drop)
     measured = table[target].notna().to_numpy()
-    _check_pool(pool, target, measured)
+    if measured.all():
+        raise ValueError(
+            f"{pool} has a {target!r} in every one of its {plural(len(measured), 'row')}: add rows "
+            "that could be measured, and leave it empty there"
+        )
     of_classes, y = _targets(terminal, table[measured], target, task)
     if of_classes and strategy == "thompson":
         raise typer.BadParameter(
@@ -160,7 +159,7 @@ def active(
         )
     _check_nothing_lost(destination, pool, table, target)
     note_file(terminal, table)
-    encoder = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    encoder = encoder_of(terminal, table, chosen, named=features is not None)
     chosen = list(encoder.kinds)
     if strategy == "thompson":  # a function that is drawn needs every feature
         check_no_missing(table[chosen])
@@ -169,7 +168,8 @@ def active(
     # own, about which the model knows nothing, and not a row like any other.
     X = encoder.encode(table)
 
-    n_new = len(rows_not_told(X[~measured], X[measured]))
+    new = rows_not_told(X[~measured], X[measured])
+    pool_rows, n_new = X[~measured][new], len(new)
     if n_new == 0:
         raise ValueError(
             f"{pool} has no row to measure that differs in its features from all measured rows: "
@@ -179,13 +179,25 @@ def active(
         terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
     if strategy == "variance_reduction" and n_new > MOST_ROWS:
         terminal.note(
-            f"the rows are chosen from {MOST_ROWS:,}, drawn from the {n_new:,} different ones that "
-            "could be measured; another --random-state draws others"
+            f"the rows are chosen from a random sample of {MOST_ROWS:,} of the {n_new:,} different "
+            "ones that could be measured; it depends on --random-state"
         )
-    n_asked, without = min(ask, n_new), plural(int((~measured).sum()), "row")
+    without = plural(int((~measured).sum()), "row")
+    # Of a single row none can be held out.
+    reasons += ["one measured row"] if y is not None and len(y) == 1 else []
+    estimator = estimator_of(
+        terminal,
+        options,
+        [] if y is None else reasons,
+        fast=fast,
+        budget=budget,
+        of_classes=of_classes,
+        seed=random_state,
+        missing=missing,
+    )
+    learner = ActiveLearner(estimator, strategy, random_state=random_state)
+    predicted: dict[str, Array] = {}
     if y is None:
-        asked = _spread(X, measured, n_asked, strategy, random_state)
-        predicted: dict[str, Array] = {}
         known = "no row has" if not measured.any() else "only one class is known of"
         how = "at random" if strategy == "random" else "to cover the range of their features"
         heading = (
@@ -193,25 +205,14 @@ def active(
             f"first, chosen {how}:"
         )
     else:
-        # Of a single row none can be held out.
-        estimator = estimator_of(
-            terminal,
-            options,
-            [*reasons, *(["one measured row"] if len(y) == 1 else [])],
-            fast=fast,
-            budget=budget,
-            of_classes=of_classes,
-            seed=random_state,
-            missing=missing,
-        )
-        learner = ActiveLearner(estimator, strategy, random_state=random_state)
-        asked = learner.tell(X[measured], y).ask(X[~measured], n_asked)
+        learner.tell(X[measured], y)
         predicted = _predictions(learner.estimator_, X[~measured])
         say_choice(terminal, learner.estimator_)
         heading = (
             f"fitted on {plural(len(y), 'row')} with a {target!r}; of the {without} without, "
             "measure these next:"
         )
+    asked = new[learner.ask(pool_rows, min(ask, n_new))]
 
     layout = table.attrs["text"]
     cells = _without_marks(read_table(pool, kinds={}))  # as they were, 007 for 007
@@ -220,8 +221,13 @@ def active(
     if layout is None or Path(destination).suffix.lower() not in _TEXT:
         with table_writer(destination) as write:
             write((table if holds_digits(destination) else cells).assign(**marks))
-    else:
-        _write_text(destination, cells.assign(**marks), layout, pool)
+    else:  # its cells come out as they went in; another extension changes the delimiter
+        suffix = Path(destination).suffix.lower()
+        if suffix != Path(_beside(pool)).suffix.lower():
+            layout = {**layout, "sep": _TEXT[suffix]}
+        with naming(destination), replacing(destination) as file:
+            marked = cells.assign(**marks)
+            marked.to_csv(file, float_format="%.6g", index=False, **layout)
     terminal.say(heading)
     _show(terminal, cells.drop(columns=target), marks)
     terminal.say(
@@ -250,15 +256,6 @@ def _without_marks(table: DataFrame) -> DataFrame:
 
 
 # ---- Checks
-
-
-def _check_pool(pool: str, target: str, measured: BoolArray) -> None:
-    """Refuse a table without a pool."""
-    if measured.all():
-        raise ValueError(
-            f"{pool} has a {target!r} in every one of its {plural(len(measured), 'row')}: add rows "
-            "that could be measured, and leave it empty there"
-        )
 
 
 def _check_workbook_stays(path: str, pool: str) -> None:
@@ -315,21 +312,6 @@ def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> 
 # ---- The result
 
 
-def _spread(X: FloatArray, measured: BoolArray, n: int, strategy: Strategy, seed: int) -> IntArray:
-    """Choose rows without a model: at random, or spread over the pool, away from those measured."""
-    import numpy as np
-
-    from probprop.active.learner import rows_not_told
-    from probprop.active.strategies import at_random, by_features
-
-    told, pool = X[measured], X[~measured]
-    new = rows_not_told(pool, told)
-    random_state = np.random.RandomState([seed, len(told)])  # as `ActiveLearner` has it
-    if strategy == "random":
-        return new[at_random(None, told, pool[new], n, random_state)]
-    return new[by_features(told, pool[new], n, random_state)]
-
-
 def _predictions(estimator: Any, X: FloatArray) -> dict[str, Array]:
     """Return the predictions of rows by the names of their columns, (n,) each."""
     from sklearn.base import is_classifier
@@ -359,25 +341,9 @@ def _show(terminal: Terminal, cells: DataFrame, marks: dict[str, Series]) -> Non
     rows = marks[ASK].dropna().sort_values().index
     known_by = cells.iloc[rows, :_SHOWN].astype(object).fillna("")
     names = [name for name in marks if name != ASK]
-    terminal.table(
-        ["row", *known_by, *(name.removeprefix("probprop_") for name in names)],
-        [
-            [f"{row + 1}", *map(str, cells), *(_shown(name, marks[name][row]) for name in names)]
-            for row, cells in zip(rows, known_by.to_numpy(), strict=True)
-        ],
-    )
-
-
-def _shown(name: str, value: Any) -> str:
-    return show(name, value) if isinstance(value, float) else str(value)
-
-
-# ---- Text tables, whose cells come out as they went in
-
-
-def _write_text(path: str, marked: DataFrame, layout: dict[str, str], pool: str) -> None:
-    """Write a table of text atomically; another extension than the pool's changes the delimiter."""
-    suffix, own = Path(path).suffix.lower(), Path(_beside(pool)).suffix.lower()
-    options: dict[str, Any] = layout if suffix == own else {**layout, "sep": _TEXT[suffix]}
-    with naming(path), replacing(path) as file:
-        marked.to_csv(file, float_format="%.6g", index=False, **options)
+    lines = []
+    for row, own in zip(rows, known_by.to_numpy(), strict=True):
+        values = [(name, marks[name][row]) for name in names]
+        words = [show(k, v) if isinstance(v, float) else str(v) for k, v in values]
+        lines.append([f"{row + 1}", *map(str, own), *words])
+    terminal.table(["row", *known_by, *(k.removeprefix("probprop_") for k in names)], lines)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from probprop._version import INSTALL_LAB, __version__
+from probprop._version import __version__
 from probprop.cli import active, comparing, judging, prediction, reporting, showing, training
 from probprop.cli.console import Terminal, make_terminal
 
@@ -52,23 +52,6 @@ app.command(epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
 app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
 for entry_point in entry_points(group="probprop.commands"):
     entry_point.load()(app)
-
-_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
-
-
-def _say_where(name: str) -> None:
-    """Add a hidden command that says which package has the command of this name."""
-    words = f"`probprop {name}` is a command of probprop-lab, which is not installed: "
-    words += INSTALL_LAB.format("")
-
-    @app.command(name, hidden=True, help=words, context_settings=_ANYTHING)
-    def missing() -> None:
-        raise ImportError(words)
-
-
-_NAMES = {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
-for _name in sorted({"data", "reproduce"} - _NAMES - {each.name for each in app.registered_groups}):
-    _say_where(_name)
 
 
 @app.callback()
@@ -171,7 +154,8 @@ def _explain(error: Exception, terminal: Terminal) -> int:
     if format_message is not None:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "probprop"
-        terminal.error(f"{format_message().rstrip('.')} (see `{path} --help`)")
+        words = format_message().rstrip(".").replace("Value error, ", "")  # of some versions
+        terminal.error(f"{words} (see `{path} --help`)")
         return USAGE_ERROR
     if isinstance(error, OSError):
         terminal.error(_explain_os_error(error))

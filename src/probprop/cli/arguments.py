@@ -10,25 +10,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-BUDGETS = ("fast", "good", "best")
-
 # ---- Values of options, in the words of a usage error
-
-
-def whole(low: int, high: float = math.inf) -> Callable[[Any], int]:
-    """Return a parser of whole numbers in [low, high]."""
-    limits = f"from {low} to {high:g}" if high < math.inf else f"at least {low}"
-
-    def parse(text: Any) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise typer.BadParameter(f"{text!r} is not a whole number") from None
-        if not low <= value <= high:
-            raise typer.BadParameter(f"{value} is not {limits}")
-        return value
-
-    return parse
 
 
 def evidence_cap_of(text: Any) -> float:
@@ -63,17 +45,6 @@ def layers(text: Any) -> tuple[int, ...]:
             f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50"
         )
     return sizes
-
-
-def budget_of(text: Any) -> str:
-    """Check the name of a budget.
-
-    >>> budget_of("fast")
-    'fast'
-    """
-    if text not in BUDGETS:
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(BUDGETS)}")
-    return str(text)
 
 
 def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
@@ -144,11 +115,11 @@ HiddenLayerSizes = Annotated[
     ),
 ]
 NEpochs = Annotated[
-    Any,
+    int | None,
     typer.Option(
         metavar="N",
-        parser=whole(1),
-        help="One network: number of epochs; with many more, error bars are too small.  "
+        min=1,
+        help="One network: number of epochs; with many more, intervals are too narrow.  "
         "[default: 40]",
     ),
 ]
@@ -157,7 +128,7 @@ EvidenceCap = Annotated[
     typer.Option(
         metavar="M|none",
         parser=evidence_cap_of,
-        help="One network: effective sample size at most M times the rows.  "
+        help="One network: effective sample size of at most M times the rows.  "
         "[default: none; 10 for classes]",
     ),
 ]
@@ -166,11 +137,16 @@ Fast = Annotated[
     typer.Option("--fast", help="Fit one network as in the paper: milliseconds, not seconds."),
 ]
 Budget = Annotated[
-    Any,
+    Literal["fast", "good", "best"] | None,
     typer.Option(
-        metavar="fast|good|best",
-        parser=budget_of,
         help="How many candidates and epochs to compare.  [default: good]",
+    ),
+]
+
+RandomState = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=0, max=2**32 - 1, help="Seed; the same table and options give the same."
     ),
 ]
 
@@ -201,40 +177,15 @@ Checkpoint = Annotated[
 ]
 
 
-def given(texts: list[str] | None) -> list[str] | None:
-    """Return the names of an option given several times, with commas, or both; None if not given.
-
-    >>> given(["PBP, GP", "PBP"]), given(None)
-    (['PBP', 'GP'], None)
-    """
-    names = [name.strip() for text in texts or [] for name in text.split(",")]
-    return list(dict.fromkeys(names)) or None
-
-
 def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Split lists at commas, except for commas within the name of a column.
+    """Split lists at commas, except where the whole text is the name of a column.
 
-    >>> column_names(["a,b", "size, m2,a"], ["a", "b", "size, m2"])
-    ['a', 'b', 'size, m2', 'a']
+    >>> column_names(["a, b", "size, m2"], ["a", "b", "size, m2"])
+    ['a', 'b', 'size, m2']
     """
     known = {*columns}
-    return [name for text in given for name in _split(text, known)]
-
-
-def _split(text: str, known: set[str]) -> list[str]:
-    """Take the longest name of a column at every place; else what is before the next comma."""
-    names: list[str] = []
-    parts = text.split(",")
-    while parts:
-        ends = range(len(parts), 0, -1)
-        tries = [(n, ",".join(parts[:n])) for n in ends]
-        found = [
-            (n, name) for n, whole in tries for name in (whole, whole.strip()) if name in known
-        ]
-        n, name = found[0] if found else (1, parts[0].strip())
-        names.append(name)
-        parts = parts[n:]
-    return names
+    parts = [text for whole in given for text in ([whole] if whole in known else whole.split(","))]
+    return [text if text in known else text.strip() for text in parts]
 
 
 # ---- The files of a table, and the memory that it takes

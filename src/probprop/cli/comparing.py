@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from probprop._version import INSTALL_LAB
-from probprop.cli.arguments import Data, Drop, Features, column_names, given, whole
+from probprop.cli.arguments import Data, Drop, Features, RandomState, column_names
 from probprop.cli.arguments import Task as TaskOption
-from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.tables import nameless, note_table, usable_columns, with_targets
+from probprop.cli.console import Terminal, terminal_of
+from probprop.cli.tables import (
+    encoder_of,
+    features_of,
+    is_classification,
+    note_table,
+    with_targets,
+)
 from probprop.judged import LABELS, show
+from probprop.table.names import DEFAULT_SEED, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,6 +34,7 @@ TEST_SHARE = 0.1
 _MIN_ROWS = 20
 _LEVEL = 0.05  # of significance
 _REASON_LENGTH = 200  # of the reason why a method failed: its start tells most
+_BASELINE = "baseline"
 _SMALLEST = 2.0**-52  # of a class probability in the log-loss, as in scikit-learn
 
 COMPARE_EXAMPLES = """\b
@@ -43,14 +51,6 @@ _SHOWN: dict[Task, list[str]] = {
     "classification": ["log_loss", "accuracy", "brier", "roc_auc"],
 }
 """The scores that are shown; the first one ranks the methods."""
-
-
-class Table(NamedTuple):
-    """An encoded table. A class is its index."""
-
-    X: FloatArray  # (n, d), NaN where a value is missing
-    y: Array  # (n,)
-    task: Task = "regression"
 
 
 class Job(NamedTuple):
@@ -73,19 +73,14 @@ def compare(
         typer.Option(metavar="A,B,...", help="Methods by name.  [default: all]"),
     ] = None,
     splits: Annotated[
-        Any,
-        typer.Option(
-            metavar="N", parser=whole(1), help="Number of random splits; each tests on a tenth."
-        ),
+        int,
+        typer.Option(metavar="N", min=1, help="Number of random splits; each tests on a tenth."),
     ] = 5,
-    jobs: Annotated[
-        Any,
-        typer.Option(metavar="N", parser=whole(1), help="Fits at a time.  [default: all cores]"),
+    n_jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Fits at a time.  [default: all cores]"),
     ] = None,
-    seed: Annotated[
-        Any,
-        typer.Option(metavar="N", parser=whole(0, 2**32 - 1), help="Same seed, same splits."),
-    ] = 0,
+    random_state: RandomState = DEFAULT_SEED,
 ) -> None:
     """Compare PBP with other methods on a table.
 
@@ -102,86 +97,90 @@ def compare(
     classes.
     """
     from probprop.cli.methods import baseline_for, methods_for
+    from probprop.estimators.progress import Share
 
     terminal = terminal_of(context)
-    table = _read(data, target, task, features, drop, terminal)
-    known = methods_for(table.task)
-    names = given(method) or list(known)
-    chosen = _feasible(names, known, "standard input" if data == "-" else data, len(table.y))
-    terminal.say(f"{plural(len(chosen) * splits, 'fit')} on {plural(len(table.y), 'row')}")
-    scores, failed = _run(table, chosen, splits, seed, -1 if jobs is None else jobs, terminal)
+    X, y, found = _read(terminal, data, target, task, features, drop)
+    known, (main, *others) = methods_for(found), _SHOWN[found]
+    names = list(dict.fromkeys(column_names(method or [*known], [*known])))
+    chosen = _feasible(names, known, "standard input" if data == "-" else data, len(y))
+    terminal.say(f"{plural(len(chosen) * splits, 'fit')} on {plural(len(y), 'row')}")
+    cv = splitter(y, found, splits, random_state)
+    scores: dict[str, DataFrame] = {}
+    failed = []
+    total, done = sum(each.cost for each in chosen.values()), 0.0
+    with terminal.share("comparing") as reach:
+        for name, each in chosen.items():
+            reach(Share(done / total, name))
+            try:  # the failure of one method must not end the others
+                made = each.make(Job(name, random_state))
+                scores[name] = _scores(X, y, made, found, cv, n_jobs or -1)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                reason = shorten(reason, _REASON_LENGTH, placeholder=" …")
+                failed.append(f"{name} could not be run: {reason}")
+            done += each.cost
     if not scores:
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
-    main, *others = _SHOWN[table.task]
-    found = records(scores, main)
-    without = _scores(table, baseline_for(table.task), splits, seed, 1)
-    rows = [*found, Record("baseline", 0, without.mean().to_dict(), Lead(None, None, None))]
+    behind = leads(scores, main)
+    scores[_BASELINE] = _scores(X, y, baseline_for(found), found, cv, 1)
+    rows = []
+    for name, lead in [*behind.items(), (_BASELINE, NO_LEAD)]:
+        means = scores[name].mean()
+        seconds = show("seconds", float(f"{means['seconds']:.2g}"))
+        rows.append(
+            [
+                *(name, show(main, means[main]), with_error(lead.mean, lead.se)),
+                "" if lead.p is None else f"{lead.p:.2g}",
+                *(show(key, means[key]) for key in others),
+                "" if name == _BASELINE else seconds,
+            ]
+        )
     header = ["method", LABELS[main], "behind the first", "p", *map(LABELS.__getitem__, others)]
-    terminal.table([*header, "seconds"], [_line(main, others, row) for row in rows])
+    terminal.table([*header, "seconds"], rows)
     large = [
         f"left out: {name} (at most {known[name].max_rows:,.0f} training rows are feasible)"
         for name in names
         if name not in chosen
     ]
-    for note in (verdict(found, main), *failed, *large):
+    for note in (verdict(behind, main, splits), *failed, *large):
         terminal.say(note)
 
 
-def _line(main: str, others: Sequence[str], record: Record) -> list[str]:
-    """Return the cells of a method."""
-    name, n_splits, scores, behind = record
-    return [
-        name,
-        show(main, scores[main]),
-        with_error(behind.mean, behind.se),
-        "" if behind.p is None else f"{behind.p:.2g}",
-        *(show(k, scores[k]) for k in others),
-        show("seconds", float(f"{scores['seconds']:.2g}")) if n_splits else "",
-    ]
-
-
 def _read(
+    terminal: Terminal,
     data: str,
     target: str,
     task: str,
     features: list[str] | None,
     drop: list[str] | None,
-    terminal: Terminal,
-) -> Table:
-    """Read and encode a table as `fit` does, and say what was found out about it."""
+) -> tuple[FloatArray, Array, Task]:
+    """Read and encode a table as `fit` does: X with NaN for missing values, and y.
+
+    A class is its index.
+    """
     import numpy as np
 
     from probprop.table import read_table
-    from probprop.table.names import choose_features
-    from probprop.table.target import decide_task, labels_of, target_of
+    from probprop.table.target import labels_of, target_of
 
     read = read_table(data)
     frame = with_targets(read, [target])
-    columns = [str(name) for name in frame.columns]
-    wanted = column_names(features, columns) if features else None
-    unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
-    chosen = choose_features(frame, [target], wanted, unwanted)
     note_table(terminal, read, frame, [target])
-    encoder = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
-    of_classes = task == "classification"
-    if task == "auto":
-        decided, words = decide_task(frame, [target])
-        of_classes = decided == "classification"
-        if of_classes or "--task" in words:
-            terminal.say(f"{target!r} holds {words}")
-    X = encoder.encode(frame)
+    chosen = features_of(terminal, frame, [target], features, drop)
+    X = encoder_of(terminal, frame, chosen, named=features is not None).encode(frame)
+    of_classes = is_classification(terminal, frame, [target], task)
     if n_missing := int(np.isnan(X).any(axis=1).sum()):
         terminal.note(
-            f"{n_missing:,} of {plural(len(X), 'row')} have empty cells, which are filled, for "
-            "every method, with the mean of their column in the rows it is fitted on"
+            f"{n_missing:,} of {plural(len(X), 'row')} have missing values, which are imputed for "
+            "every method by the mean of their column in the training rows"
         )
     if of_classes:
-        index = np.unique(labels_of(frame, target), return_inverse=True)[1]
-        return Table(X, index, "classification")
+        return X, np.unique(labels_of(frame, target), return_inverse=True)[1], "classification"
     y = target_of(frame, target)
     if y.min() == y.max():
         raise ValueError(f"the target {target!r} is {y[0]:g} in every row: nothing to predict")
-    return Table(X, y)
+    return X, y, "regression"
 
 
 def _feasible(names: Sequence[str], known: Methods, source: str, n: int) -> Methods:
@@ -208,29 +207,7 @@ def _feasible(names: Sequence[str], known: Methods, source: str, n: int) -> Meth
 # ---- Fits
 
 
-def _run(
-    table: Table, chosen: Methods, splits: int, seed: int, n_jobs: int, terminal: Terminal
-) -> tuple[dict[str, DataFrame], list[str]]:
-    """Return the scores of methods that ran on all splits, and why the others failed."""
-    from probprop.estimators.progress import Share
-
-    total, done = sum(method.cost for method in chosen.values()), 0.0
-    scores, failed = {}, []
-    with terminal.share("comparing") as reach:
-        for name, method in chosen.items():
-            reach(Share(done / total, name))
-            try:  # the failure of one method must not end the others
-                estimator = method.make(Job(name, seed))
-                scores[name] = _scores(table, estimator, splits, seed, n_jobs)
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                reason = shorten(reason, _REASON_LENGTH, placeholder=" …")
-                failed.append(f"{name} could not be run: {reason}")
-            done += method.cost
-    return scores, failed
-
-
-def _scores(table: Table, estimator: Any, splits: int, seed: int, n_jobs: int) -> DataFrame:
+def _scores(X: FloatArray, y: Array, estimator: Any, task: Task, cv: Any, n_jobs: int) -> DataFrame:
     """Return the scores of a method, and the seconds of its fit, with a row per split."""
     import pandas as pd
     from sklearn.impute import SimpleImputer
@@ -239,50 +216,45 @@ def _scores(table: Table, estimator: Any, splits: int, seed: int, n_jobs: int) -
 
     # Most of the methods take no missing values, so all of them get the same numbers.
     filled = make_pipeline(SimpleImputer(keep_empty_features=True), estimator)
-    options: Any = {"cv": splitter(table, splits, seed), "n_jobs": n_jobs, "error_score": "raise"}
-    found = cross_validate(filled, table.X, table.y, scoring=_scorer(table), **options)
+    scoring: Any = _regression_scores if task == "regression" else _class_scores
+    options: Any = {"scoring": scoring, "cv": cv, "n_jobs": n_jobs, "error_score": "raise"}
+    found = cross_validate(filled, X, y, **options)
     scores = {name.removeprefix("test_"): values for name, values in found.items()}
     return pd.DataFrame(scores).rename(columns={"fit_time": "seconds"})
 
 
-def _scorer(table: Table) -> Callable[[Any, FloatArray, Array], dict[str, float]]:
-    """Return the scorer of a fitted pipeline on test rows."""
+def _regression_scores(pipeline: Any, X: FloatArray, y: Array) -> dict[str, float]:
+    from probprop.metrics import summary
+    from probprop.metrics.scorers import predictive
+
+    every = summary(y, predictive(pipeline, X))
+    return {name: every[name] for name in _SHOWN["regression"]}
+
+
+def _class_scores(pipeline: Any, X: FloatArray, y: Array) -> dict[str, float]:
     import numpy as np
 
-    from probprop.cli.methods import predictive
-    from probprop.metrics import summary
     from probprop.metrics.classes import class_scores
     from probprop.metrics.scorers import log_probabilities
 
-    shown = _SHOWN[table.task]
-
-    def score(pipeline: Any, X: FloatArray, y: Array) -> dict[str, float]:
-        X, estimator = pipeline[0].transform(X), pipeline[-1]
-        if table.task == "regression":
-            every = summary(y, predictive(estimator, X))
-        else:
-            # A class may have no training row; the log-loss has scikit-learn's least probability.
-            log_proba = np.full((len(y), table.y.max() + 1), math.log(_SMALLEST))
-            log_proba[:, estimator.classes_] = np.maximum(
-                log_probabilities(estimator, X), math.log(_SMALLEST)
-            )
-            every = class_scores(y, log_proba)
-        return {name: every[name] for name in shown}
-
-    return score
+    # A class may have no training row; the log-loss has scikit-learn's least probability.
+    classes = pipeline[-1].classes_
+    log_proba = np.full((len(y), 1 + max(y.max(), classes.max())), math.log(_SMALLEST))
+    found = np.maximum(log_probabilities(pipeline, X), math.log(_SMALLEST))
+    log_proba[:, classes] = found
+    every = class_scores(y, log_proba)
+    return {name: every[name] for name in _SHOWN["classification"]}
 
 
-def splitter(table: Table, splits: int, seed: int) -> Any:
+def splitter(y: Array, task: Task, splits: int, seed: int) -> Any:
     """Return the random splits, each of which tests on a tenth; of every class, if it can be."""
     import numpy as np
     from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
-    n_test = round(TEST_SHARE * len(table.y))
-    if table.task == "classification":
-        sizes = np.bincount(table.y)
-        if sizes.min() > 1 and n_test >= len(sizes):
-            return StratifiedShuffleSplit(splits, test_size=n_test, random_state=seed)
-    return ShuffleSplit(splits, test_size=n_test, random_state=seed)
+    n_test, sizes = round(TEST_SHARE * len(y)), np.unique(y, return_counts=True)[1]
+    stratified = task == "classification" and sizes.min() > 1 and n_test >= len(sizes)
+    cls = StratifiedShuffleSplit if stratified else ShuffleSplit
+    return cls(splits, test_size=n_test, random_state=seed)
 
 
 # ---- Who is ahead
@@ -321,26 +293,15 @@ def lead(differences: Sequence[float], test_share: float = TEST_SHARE) -> Lead:
     return Lead(mean, se, 2.0 * float(stats.t.sf(abs(mean) / se, n - 1)))
 
 
-class Record(NamedTuple):
-    """A method: its mean scores over the splits, and how far it is behind the first."""
-
-    method: str
-    n_splits: int
-    scores: dict[str, float]
-    behind: Lead
+NO_LEAD = Lead(None, None, None)
 
 
-def records(scores: Mapping[str, DataFrame], main: str) -> list[Record]:
-    """Return a record per method, the best in `main` first; all ran on the same splits."""
+def leads(scores: Mapping[str, DataFrame], main: str) -> dict[str, Lead]:
+    """Return how far each method is behind the first, the best in `main` first."""
     sign = 1.0 if main == "log_loss" else -1.0  # makes it a loss
     losses = {name: sign * frame[main] for name, frame in scores.items()}
     first, *others = sorted(losses, key=lambda name: losses[name].mean())
-    leads = {first: Lead(None, None, None)}
-    leads |= {name: lead((losses[name] - losses[first]).tolist()) for name in others}
-    return [
-        Record(name, len(scores[name]), scores[name].mean().to_dict(), behind)
-        for name, behind in leads.items()
-    ]
+    return {first: NO_LEAD} | {k: lead((losses[k] - losses[first]).tolist()) for k in others}
 
 
 def with_error(mean: float | None, se: float | None) -> str:
@@ -357,17 +318,17 @@ def with_error(mean: float | None, se: float | None) -> str:
     return f"{mean:.{decimals}f} ± {se:.{decimals}f}"
 
 
-def verdict(records: Sequence[Record], main: str) -> str:
+def verdict(behind: Mapping[str, Lead], main: str, splits: int) -> str:
     """Say which method is best, and which of the others are not significantly behind."""
-    first, *others = records
-    leads = f"{first.method} has the {'lowest' if main == 'log_loss' else 'highest'} {LABELS[main]}"
+    first, *others = behind
+    best = f"{first} has the {'lowest' if main == 'log_loss' else 'highest'} {LABELS[main]}"
     if not others:
-        return f"{first.method} was run alone: there is nothing to compare it with"
-    if first.n_splits < 2:
-        return f"{leads} on one split, which says nothing of significance: take 5 or more"
-    close = [other.method for other in others if (other.behind.p or 0.0) >= _LEVEL]
-    mean, se, p = others[0].behind
-    by = f"{others[0].method}, the next, by {with_error(mean, se)} (p = {p:.2g})"
+        return f"{first} was run alone: there is nothing to compare it with"
+    if splits < 2:
+        return f"{best} on one split, which says nothing of significance: take 5 or more"
+    close = [other for other in others if (behind[other].p or 0.0) >= _LEVEL]
+    mean, se, p = behind[others[0]]
+    by = f"{others[0]}, the next, by {with_error(mean, se)} (p = {p:.2g})"
     if not close:
-        return f"{leads}, and every other is significantly behind: {by}"
-    return f"{leads}, but not significantly so against {', '.join(close)}: {by}"
+        return f"{best}, and every other is significantly behind: {by}"
+    return f"{best}, but not significantly so against {', '.join(close)}: {by}"

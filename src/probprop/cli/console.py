@@ -10,8 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich import box
@@ -21,13 +20,14 @@ from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TaskProgressColumn,
     TextColumn,
+    TimeElapsedColumn,
 )
 from rich.table import Table
 from rich.text import Text
+
+from probprop.table.names import plural
 
 if TYPE_CHECKING:
     from probprop.inference.posterior import Epoch
@@ -147,64 +147,48 @@ class Terminal:
     def _progress(
         self, text: str, total: float | None, word: str
     ) -> Iterator[Callable[[float, str], None]]:
-        """Show a bar, and away from a terminal a line now and then; yields what tells of progress.
+        """Show a bar, or a line now and then away from a terminal; yields what tells of progress.
 
-        That is how much of the total is done, and what is being done. `word` is what the time left
-        is.
+        It takes how much of the total is done and what is being done; `word` qualifies the time
+        left. The first line comes after 10 s, and the time between two doubles, up to 10 min.
         """
         bar = Progress(
             TextColumn("{task.description}", markup=False),  # a path may have brackets
             BarColumn(),
             TaskProgressColumn(),
+            TimeElapsedColumn(),
             TextColumn("{task.fields[stage]}", markup=False),
-            _TimeLeft(),
             console=self.err,
             transient=True,
             disable=self.quiet or not self.err.is_terminal,
         )
-        with bar:
-            fields: dict[str, Any] = {"stage": "", "begun": 0.0, "told": 0.0}
-            task = bar.add_task(visible(text), total=total, **fields)
-            tell = self._lines(text, word)
-
-            def reach(done: float, stage: str) -> None:
-                tell(None if total is None else done / max(done, total), stage)
-                [shown] = bar.tasks
-                elapsed = shown.elapsed or 0.0
-                begun = shown.fields["begun"] if done else elapsed
-                bar.update(task, completed=done, stage=stage, begun=begun, told=elapsed)
-
-            yield reach
-
-    def _lines(self, text: str, word: str) -> Callable[[float | None, str], None]:
-        """Return what prints a line now and then, away from a terminal, where there is no bar.
-
-        It takes the share done, None if that is not known, and what is being done. The first line
-        comes after 10 s, and the time between two doubles, up to 10 min.
-        """
-        if self.quiet or self.err.is_terminal:
-            return lambda share, stage: None
         start = self.clock()  # of the work that is counted
         pause, due = _FIRST_LINE, start + _FIRST_LINE
 
-        def tell(share: float | None, stage: str) -> None:
+        def reach(done: float, stage: str) -> None:
             nonlocal start, pause, due
-            now = self.clock()
+            now, share = self.clock(), None if total is None else done / max(done, total)
             if share == 0.0:
                 start = now
-            if now < due or share == 1.0:
+            if bar.disable and (self.quiet or now < due or share == 1.0):
                 return
-            pause = min(2.0 * pause, _LONGEST)
-            due = now + pause
             facts = [stage] if stage else []
             if share:
                 from probprop.estimators.cost import duration
 
                 left = (now - start) * (1.0 - share) / share
-                facts += [f"{100 * share:.0f} % done", f"{word} {duration(left)} left"]
-            self.say(f"{text}: {', '.join(facts)}")
+                facts += [f"{100.0 * share:.0f} % done"] if bar.disable else []
+                facts.append(f"{word} {duration(left)} left")
+            if bar.disable:
+                pause = min(2.0 * pause, _LONGEST)
+                due = now + pause
+                self.say(f"{text}: {', '.join(facts)}")
+            else:
+                bar.update(task, completed=done, stage=", ".join(facts))
 
-        return tell
+        with bar:
+            task = bar.add_task(visible(text), total=total, stage="")
+            yield reach
 
     @contextmanager
     def warnings_as_notes(self) -> Iterator[None]:
@@ -232,19 +216,6 @@ class Terminal:
             yield
 
 
-class _TimeLeft(ProgressColumn):
-    """The time left by the share that is done; a minute may pass until it is told again."""
-
-    def render(self, task: Task) -> Text:
-        """Return it; before the first share, or without a total, the time that has passed."""
-        elapsed = task.elapsed or 0.0
-        if not task.total or not task.completed:
-            return Text(f"{timedelta(seconds=int(elapsed))}", style="progress.elapsed")
-        share, begun = task.completed / task.total, task.fields["begun"]
-        left = (task.fields["told"] - begun) / share - (elapsed - begun)
-        return Text(f"{timedelta(seconds=max(0, int(left)))} left", style="progress.remaining")
-
-
 def make_terminal(*, quiet: bool, verbose: bool = False) -> Terminal:
     """Return the terminal of this process; a pipe has no width, so that lines are not cut."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
@@ -259,16 +230,6 @@ def terminal_of(context: typer.Context) -> Terminal:
     if not isinstance(terminal, Terminal):
         raise TypeError(f"the context holds {type(terminal).__name__}, not a Terminal")
     return terminal
-
-
-def plural(n: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    >>> plural(1, "row"), plural(1200, "row"), plural(2, "category")
-    ('1 row', '1,200 rows', '2 categories')
-    """
-    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{n:,} {noun if n == 1 else many}"
 
 
 def visible(text: str, kept: str = "") -> str:

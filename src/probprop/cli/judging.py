@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,28 +20,19 @@ from probprop.cli.arguments import (
     limit_of,
     needed_beyond,
 )
-from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.console import Terminal, terminal_of
 from probprop.cli.output import check_destinations, load_table_model, save_model
 from probprop.cli.reporting import write_model_report
-from probprop.cli.scores import as_json as in_json
-from probprop.cli.scores import judge, show_scores
-from probprop.cli.tables import (
-    Unknown,
-    count_unknown,
-    note_file,
-    note_left_out,
-    note_unknown,
-    note_weightless,
-    with_targets,
-    with_weights,
-)
-from probprop.judged import LABELS, show
-from probprop.table.names import target_names
+from probprop.cli.tables import Unknown, count_unknown, joined, known_chunks, note_unknown
+from probprop.judged import LABELS, Judged, judge_classes, judge_values, show
+from probprop.table.names import plural, target_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop.table import TableModel
+
+_NAMED = 10  # rows that are named in JSON
 
 EVALUATE_EXAMPLES = """\b
 Examples:
@@ -83,22 +74,139 @@ def evaluate(
     check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    sample = Sample()
+    sample: list[DataFrame] = []
     chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
-    with terminal.rows("judging", None) as advance:
-        judged, n_rows = judge(table_model, sample.watching(chunks, advance))
+    with terminal.rows("evaluating", None) as advance:
+        kept = chunks if report is None else sampled(chunks, sample)
+        judged, n_rows = judge(table_model, counted(kept, advance))
     if report is not None:
+        [rows] = sample
         with terminal.working("writing the report"):
-            write_model_report(report, table_model, sample.rows(), held_out=None)
+            write_model_report(report, table_model, rows, held_out=None)
         terminal.say(f"wrote {report}")
     if as_json:
         of_targets = zip(table_model.targets, judged, strict=True)
-        each = {target: in_json(one) for target, one in of_targets}
+        each = {target: as_values(one) for target, one in of_targets}
         of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
         _print_json(terminal, {"rows": n_rows, **of_all})
     else:
         terminal.say(f"{model} on {plural(n_rows, 'row')} of {' '.join(data)}:")
         show_scores(terminal, table_model, judged)
+
+
+def judge(
+    model: TableModel, frames: Iterable[DataFrame], predictive: Any = None
+) -> tuple[list[Judged], int]:
+    """Judge the predictions of each target on rows that come in one frame or more, and count them.
+
+    `predictive` are the predictions of one frame, such as out-of-fold ones; None: the model
+    predicts the rows, with the noise of their weights. What is kept of a row are six numbers for
+    each target, or its probabilities.
+    """
+    import numpy as np
+
+    from probprop.metrics.regression import Pointwise, pointwise
+
+    rows: list[Any] = []
+    numbers: list[Any] = []
+    for frame in frames:
+        y, predicted = model.observed(frame), predictive
+        if predictive is None:
+            weights = model.weights_to_judge(frame)
+            options: Any = {} if weights is None else {"sample_weight": weights}
+            predicted = model.estimator.predict_distribution(model.encode(frame), **options)
+        numbers.append(frame.index + 1)
+        if model.classes is not None:
+            rows.append([(model.classes.searchsorted(y), predicted.log_proba)])
+        else:
+            columns = zip(y.reshape(len(y), -1).T, predicted.targets(), strict=True)
+            rows.append([pointwise(*each) for each in columns])
+    every = np.concatenate(numbers)
+    of_targets = zip(*rows, strict=True)
+    joined = [[np.concatenate(c) for c in zip(*parts, strict=True)] for parts in of_targets]
+    if model.classes is not None:
+        [(index, log_proba)] = joined
+        known = (model.scores or {}).get("positive_class")
+        return [judge_classes(model.classes, index, log_proba, known)], len(every)
+    pairs = model.baseline or [None] * len(joined)
+    each = zip(joined, pairs, strict=True)
+    return [judge_values(Pointwise(*at), pair, every) for at, pair in each], len(every)
+
+
+def as_values(judged: Judged) -> dict[str, Any]:
+    """Return the scores, the baseline, the rows left out and the verdict, in values of JSON."""
+    baseline = None if judged.baseline is None else _finite(judged.baseline)
+    n_out, first = len(judged.left_out), list(judged.left_out[:_NAMED])
+    left_out = {"log_likelihood": {"n": n_out, "first_rows": first}} if n_out else {}
+    return {
+        **_finite(judged.scores),
+        "baseline": baseline,
+        "left_out": left_out,
+        **({} if judged.positive is None else {"positive_class": judged.positive}),
+        "verdict": judged.verdict.as_dict(),
+    }
+
+
+def to_keep(
+    targets: Sequence[str], judged: Sequence[Judged], n_samples: int, *, out_of_fold: bool
+) -> dict[str, Any]:
+    """Return the scores that a fit reported, as `TableModel` and its file keep them."""
+    each = (_finite(one.scores) for one in judged)
+    return {
+        "measured_on": "out-of-fold" if out_of_fold else "held-out",
+        "n_samples": n_samples,
+        "positive_class": judged[0].positive,
+        "targets": dict(zip(targets, each, strict=True)),
+    }
+
+
+def _finite(scores: dict[str, float]) -> dict[str, float | None]:
+    return {k: v if math.isfinite(v) else None for k, v in scores.items()}
+
+
+def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged]) -> None:
+    """Print the scores on standard output, and the rows left out and the verdicts beside it."""
+    from probprop.metrics.regression import without_density_in_words
+
+    names = model.targets
+    header = ["measure", "value", "baseline"]
+    if len(names) > 1:
+        header = ["measure", *(k for name in names for k in (name, f"{name}: baseline"))]
+    rows = []
+    for key in judged[0].scores:
+        of_class = judged[0].positive is not None and key in ("roc_auc", "average_precision")
+        label = f"{LABELS[key]} ({judged[0].positive})" if of_class else LABELS[key]
+        each = [found for one in judged for found in (one.scores, one.baseline)]
+        rows.append([label, *("–" if found is None else show(key, found[key]) for found in each)])
+    terminal.table(header, rows)
+    for target, one in zip(names, judged, strict=True):
+        name = f"{target}: " if len(judged) > 1 else ""
+        if one.left_out:
+            terminal.note(f"{name}{without_density_in_words(one.left_out)}")
+        terminal.say(f"{name}{one.verdict}")
+
+
+MOST_SAMPLED = 100_000
+"""Rows that a report is about, of tables that have more."""
+
+
+def sampled(frames: Iterable[DataFrame], sample: list[DataFrame]) -> Iterator[DataFrame]:
+    """Yield the frames; `sample` then has one with a random sample of their rows, in order."""
+    import numpy as np
+
+    random, keys = np.random.default_rng(0), np.empty(0)  # the rows of the smallest keys are kept
+    for frame in frames:
+        yield frame
+        keys = np.append(keys, random.random(len(frame)))
+        kept = np.sort(np.argsort(keys)[:MOST_SAMPLED])
+        keys, sample[:] = keys[kept], [joined([*sample, frame]).iloc[kept]]
+
+
+def counted(frames: Iterable[DataFrame], advance: Callable[[int], None]) -> Iterator[DataFrame]:
+    """Yield the frames, and tell how many rows each has."""
+    for frame in frames:
+        yield frame
+        advance(len(frame))
 
 
 def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
@@ -161,7 +269,6 @@ def _columns(header: dict[str, Any]) -> tuple[list[tuple[str, str]], dict[str, A
     dropped = {each["name"]: each["dropped"] for each in table["encoders"] if each["dropped"]}
     facts = {
         "Features": ", ".join(map(_feature, used)),
-        "Dropped": "; ".join(f"{name}: {why}" for name, why in dropped.items()),
     }
     values: dict[str, Any] = {
         "features": [
@@ -220,7 +327,6 @@ def update(
     paths = input_paths(data)
     check_destinations({"MODEL": model}, {"DATA": paths})
     from probprop._atomic import updating
-    from probprop.estimators.kind import first_network
     from probprop.table import UnknownCategoryWarning
 
     terminal = terminal_of(context)
@@ -242,23 +348,21 @@ def update(
             chunks = known_chunks(terminal, old, paths, old.kinds_to_learn)
             for rows in chunks if in_blocks else [joined(chunks)]:
                 old.counting.check(rows, old.targets)
-                yield (counted := old.counting.rows(rows))  # judged before it is learned
-                count_unknown(unknown, old, counted)
-                new = new.update(counted)
+                yield (learned := old.counting.rows(rows))  # judged before they are learned
+                count_unknown(unknown, old, learned)
+                new = new.update(learned)
 
         with warnings.catch_warnings(), terminal.rows("learning", None) as advance:
             warnings.simplefilter("ignore", UnknownCategoryWarning)  # counted over all blocks
-            judged, n_rows = judge(old, Sample(0).watching(blocks(), advance))
+            judged, n_rows = judge(old, counted(blocks(), advance))
         note_unknown(terminal, unknown, old, learning=True)
         check_unchanged()
         save_model(new, model)
     terminal.say(f"the {plural(n_rows, 'new row')}, as predicted before the update:")
     show_scores(terminal, old, judged)
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
-    terminal.say(
-        f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
-        f"{first_network(new.estimator).n_iter_:,} passes{_state(new)}"
-    )
+    learned = plural(n_seen - n_before, "row")
+    terminal.say(f"updated {model} with {learned}: {n_seen:,} rows seen{_state(new)}")
 
 
 def _state(model: TableModel) -> str:
@@ -266,7 +370,7 @@ def _state(model: TableModel) -> str:
     from probprop.estimators.kind import first_network, is_cross_validated
 
     if is_cross_validated(model.estimator):
-        from probprop.report import calibration_in_words  # slow to import
+        from probprop.facts import calibration_in_words
 
         return f"; {calibration_in_words(model.estimator)}"
     if model.classes is not None:
@@ -277,102 +381,3 @@ def _state(model: TableModel) -> str:
         stds = [f"{std} ({target})" for std, target in zip(stds, model.targets, strict=True)]
     varies = network.posterior_.noise_network is not None
     return f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
-
-
-# ---- Tables of any size as chunks of rows
-
-
-MOST_SAMPLED = 100_000
-"""Rows that a report is about, of tables that have more."""
-
-
-class Sample:
-    """Rows drawn at random from a stream, at most `MOST_SAMPLED`."""
-
-    def __init__(self, most: int | None = None) -> None:
-        self._most = MOST_SAMPLED if most is None else most
-        self._kept: list[DataFrame] = []
-        self._keys: list[Any] = []  # a random number per row: those with the smallest stay
-
-    def watching(
-        self, frames: Iterable[DataFrame], advance: Callable[[int], None]
-    ) -> Iterator[DataFrame]:
-        """Yield the frames, keep some of their rows, and count them."""
-        import numpy as np
-
-        random = np.random.default_rng(0)
-        for frame in frames:
-            yield frame
-            advance(len(frame))
-            if self._most:
-                self._kept.append(frame)
-                self._keys.append(random.random(len(frame)))
-                if sum(map(len, self._kept)) > 2 * self._most:
-                    self.rows()
-
-    def rows(self) -> DataFrame:
-        """Return the rows that were drawn, in their order."""
-        import numpy as np
-
-        keys, table = np.concatenate(self._keys), joined(self._kept)
-        if len(keys) > self._most:
-            places = np.sort(np.argsort(keys)[: self._most])
-            keys, table = keys[places], table.iloc[places]
-        self._keys, self._kept = [keys], [table]
-        return table
-
-
-def joined(frames: Iterable[DataFrame]) -> DataFrame:
-    """Return the rows of all frames."""
-    import pandas as pd
-
-    first, *others = frames
-    if not others:
-        return first
-    table = pd.concat([first, *others])
-    table.attrs = dict(first.attrs)
-    return table
-
-
-def known_chunks(
-    terminal: Terminal,
-    model: TableModel,
-    paths: Sequence[str],
-    kinds: Mapping[str, str],
-    *,
-    judging: bool = False,
-) -> Iterator[DataFrame]:
-    """Yield the rows whose targets are known; say of which files, and how many were left out.
-
-    Rows to judge a model on have the column of weights, if the files do; those of weight 0 are
-    left out.
-    """
-    from probprop.table import iter_table
-    from probprop.table.read import plan_chunks
-
-    n_rows, n_known, n_weightless = 0, 0, 0
-    source, whole = "", judging and model.weight_to_judge is not None
-    kinds = {**kinds, str(model.weight_to_judge): "number"} if whole else kinds
-    options: Any = {"columns": None if whole else list(kinds), "kinds": kinds, "na": model.na}
-    pieces = (iter_table(path, chunk_rows=plan_chunks(path)[1], **options) for path in paths)
-    for read in chain.from_iterable(pieces):
-        if n_rows == 0:
-            note_file(terminal, read)
-        source = str(read.attrs.get("source", "the table"))
-        known = with_targets(read, model.targets, model, some=False)
-        n_rows, n_known = n_rows + len(read), n_known + len(known)
-        if whole:
-            counted = with_weights(known, model)
-            n_weightless += len(known) - len(counted)
-            known = counted
-        if len(known):
-            yield known
-    if n_known == 0:
-        names = ", ".join(repr(target) for target in model.targets)
-        raise ValueError(
-            f"{source} has no row with a value of {names}: give rows whose target is known"
-        )
-    note_left_out(terminal, n_rows - n_known, model.targets)
-    note_weightless(terminal, n_weightless)
-    if n_known == n_weightless:
-        raise ValueError(f"{source} has no row of a weight above 0: give rows that count")

@@ -31,8 +31,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import TargetDistribution
-from probprop.distributions.mixture import Mixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
@@ -150,21 +148,3 @@ def methods_for(task: Task) -> dict[str, Method]:
 def baseline_for(task: Task) -> Any:
     """Return what predicts without features: mean and standard deviation, or the class shares."""
     return DummyClassifier() if task == "classification" else ConstantNoise(DummyRegressor())
-
-
-def predictive(estimator: Any, X: Array) -> TargetDistribution:
-    """Return the predictive distribution of a fitted regressor for samples X, (n, d).
-
-    An estimator that has means and standard deviations only is taken as Gaussian.
-    """
-    if hasattr(estimator, "predict_distribution"):
-        found: TargetDistribution = estimator.predict_distribution(X)
-        return found
-    mean, std = (np.asarray(a, np.float64) for a in estimator.predict(X, return_std=True))
-    if not np.all(std > 0.0):
-        raise ValueError(
-            f"{type(estimator).__name__} predicts a standard deviation of {np.min(std)}; it must "
-            "be above 0 in every row: the noise is part of it"
-        )
-    # Epistemic and aleatoric variance cannot be told apart: all of it is taken as epistemic.
-    return Mixture.of_one(mean, std, float(np.finfo(np.float64).tiny))

@@ -20,7 +20,8 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 
 from probprop._atomic import replacing
-from probprop.cli.console import Terminal, plural, visible
+from probprop.cli.console import Terminal, visible
+from probprop.table.names import plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,10 +42,8 @@ _WHOLE = 10**15  # Excel changes the last digits of larger whole numbers
 _ESCAPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
-def check_destination(path: str | None, option: str = "-o") -> None:
+def check_destination(path: str, option: str = "-o") -> None:
     """Refuse, before the work, an output that could not be written after it."""
-    if path is None:
-        return
     if path == "-":
         raise typer.BadParameter("give the path of a file", param_hint=option)
     folder = os.path.dirname(os.path.abspath(path))
@@ -56,10 +55,8 @@ def check_destination(path: str | None, option: str = "-o") -> None:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
 
-def check_table_extension(path: str | None) -> None:
+def check_table_extension(path: str) -> None:
     """Refuse an output whose extension names no format that can be written."""
-    if path is None:
-        return
     suffix = Path(path).suffix.lower()
     if suffix not in TABLE_EXTENSIONS:
         raise typer.BadParameter(
@@ -266,28 +263,23 @@ def check_destinations(
     `outputs` has the path by option, None where there is no such output; `inputs` has the path, or
     paths, by the name of the argument, where ``-`` is standard input.
     """
-    for option, path in outputs.items():
-        check_destination(path, option)
     given = {option: path for option, path in outputs.items() if path is not None}
     for option, path in given.items():
-        for name, source in _each(inputs):
-            if source != "-" and same_file(path, source):
-                raise ValueError(
-                    f"{option} {path} is the same file as {name} {source}, which would be "
-                    "replaced: give another path"
-                )
+        check_destination(path, option)
+        for name, paths in inputs.items():
+            for source in [paths] if isinstance(paths, str) else paths:
+                if source != "-" and same_file(path, source):
+                    raise ValueError(
+                        f"{option} {path} is the same file as {name} {source}, which would be "
+                        "replaced: give another path"
+                    )
     for (option, path), (other, twin) in combinations(given.items(), 2):
         if same_file(path, twin):
             raise ValueError(
                 f"{option} {path} and {other} {twin} are the same file: give two paths"
             )
-    check_replaces_page(outputs.get("--report"), "--report")
-
-
-def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]]:
-    for name, given in inputs.items():
-        for path in [given] if isinstance(given, str) else given:
-            yield name, path
+    if "--report" in given:
+        check_replaces_page(given["--report"], "--report")
 
 
 def check_replaces_model(path: str, option: str = "-o") -> None:
@@ -301,12 +293,12 @@ def check_replaces_model(path: str, option: str = "-o") -> None:
         )
 
 
-def check_replaces_page(path: str | None, option: str = "-o") -> None:
+def check_replaces_page(path: str, option: str = "-o") -> None:
     """Refuse to replace a file that is not HTML by a page; an empty file is no loss."""
-    if path is None or not os.path.isfile(path):
-        return
-    with open(path, "rb") as file:
-        start = file.read(1000).lstrip().lower()
+    start = b""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            start = file.read(1000).lstrip().lower()
     if start and not start.startswith((b"<!doctype html", b"<html")):
         raise ValueError(
             f"{option} {path} exists and is not an HTML file: choose another path, or remove the "
@@ -354,18 +346,19 @@ def save_model(model: TableModel, path: str) -> None:
 
 def save_fitted(terminal: Terminal, model: TableModel, path: str) -> None:
     """Write a model that was just fitted, and print what is in it."""
-    from probprop.estimators.kind import first_network, members
+    from probprop.estimators.kind import members
 
     save_model(model, path)
-    facts = [
-        plural(model.estimator.n_samples_seen_, "row"),
-        plural(len(model.features), "column"),
-        plural(first_network(model.estimator).n_iter_, "epoch"),
-    ]
-    if model.classes is not None:
-        facts.append(f"{len(model.classes):,} classes")
-    if len(model.targets) > 1:
-        facts.append(f"{len(model.targets):,} targets")
-    if networks := members(model.estimator):
-        facts.append(f"{len(networks):,} networks")
-    terminal.say(f"wrote {path}: {', '.join(facts)}")
+    networks = members(model.estimator)
+    epochs = {network.n_iter_ for network in networks or [model.estimator]}
+    n_classes = 0 if model.classes is None else len(model.classes)
+    n_targets = len(model.targets) if len(model.targets) > 1 else 0
+    counts = {
+        "row": model.estimator.n_samples_seen_,
+        "feature": len(model.features),
+        "epoch": epochs.pop() if len(epochs) == 1 else 0,
+        "class": n_classes,
+        "target": n_targets,
+        "network": len(networks),
+    }
+    terminal.say(f"wrote {path}: {', '.join(plural(n, k) for k, n in counts.items() if n)}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli.arguments import DataFiles, Model, input_paths
-from probprop.cli.console import plural, terminal_of
+from probprop.cli.arguments import DataFiles, Model, column_names, input_paths
+from probprop.cli.console import terminal_of
 from probprop.cli.output import (
     check_destinations,
     check_table_extension,
@@ -19,21 +20,14 @@ from probprop.cli.output import (
     load_table_model,
     table_writer,
 )
-from probprop.cli.tables import (
-    Unknown,
-    added_columns,
-    check_not_there,
-    chosen_columns,
-    count_unknown,
-    note_file,
-    note_unknown,
-    predictions,
-    rounded,
-)
-from probprop.table.names import listed
+from probprop.cli.tables import Unknown, count_unknown, note_file, note_unknown
+from probprop.table.names import listed, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from probprop._types import FloatArray
+    from probprop.table import TableModel
 
 PREDICT_EXAMPLES = """\b
 Examples:
@@ -96,7 +90,8 @@ def predict(
         )
     levels = _levels(quantiles)
     output = None if output == "-" else output
-    check_table_extension(output)
+    if output is not None:
+        check_table_extension(output)
     paths = input_paths(data)
     check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd
@@ -113,9 +108,20 @@ def predict(
     n_rows = [plan_chunks(path)[0] for path in paths]
     chunks = _chunks(paths)
     first = next(chunks)
-    added = added_columns(table_model, levels)
-    check_not_there(paths[0], added, first.columns)
-    written = chosen_columns(columns, [*map(str, first.columns), *added])
+    added = _added_columns(table_model, levels)
+    if taken := [name for name in added if name in first]:
+        raise ValueError(
+            f"{paths[0]} already has a column {taken[0]!r}, which the predictions would overwrite: "
+            "rename or remove it"
+        )
+    there = [*map(str, first.columns), *added]
+    written = there if columns is None else list(dict.fromkeys(column_names(columns, there)))
+    if absent := [name for name in written if name not in there]:
+        raise typer.BadParameter(
+            f"there is no column {absent[0]!r} in the table or among the predictions: they have "
+            f"{listed(there, 20, str)}",
+            param_hint="--columns",
+        )
     note_file(terminal, first)
     kept = {*written}
     ignored = [name for name in table_model.extra_columns(first) if name in kept]
@@ -123,18 +129,17 @@ def predict(
         terminal.note(
             f"columns the model does not use are kept as they are: {listed(ignored, 6, str)}"
         )
-    n_done, decimal = 0, first.attrs["decimal"]
+    n_done, share = 0, 0.95 if coverage is None else coverage
     unknown: Unknown = {}
     cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
     check_table_size(output, total or 0, len(written))
     with (
         terminal.rows("predicting", total) as advance,
-        table_writer(output, decimal=decimal) as write,
+        table_writer(output, decimal=first.attrs["decimal"]) as write,
     ):
         for cells in chain([first], chunks):
-            own_sign = cells.attrs["decimal"]
-            frame = with_numbers(cells, table_model.kinds, own_sign, table_model.na)
-            share = 0.95 if coverage is None else coverage
+            sign = cells.attrs["decimal"]
+            frame = with_numbers(cells, table_model.kinds, sign, table_model.na)
             predicted = predictions(frame, table_model, share, levels)
             shown = predicted if holds_digits(output) else rounded(predicted, table_model)
             write(pd.concat([frame if holds_types(output) else cells, shown], axis=1)[written])
@@ -145,7 +150,7 @@ def predict(
         note_file(terminal, cells)
     note_unknown(terminal, unknown, table_model, learning=False)
     if output is not None:
-        what = f"{100 * (0.95 if coverage is None else coverage):g} % intervals"
+        what = f"{100 * share:g} % intervals"
         if table_model.classes is not None:
             what = f"probabilities of {len(table_model.classes):,} classes"
         terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")
@@ -175,3 +180,71 @@ def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:
         for frame in iter_table(path, chunk_rows=plan_chunks(path)[1], columns=names):
             names = names or [*map(str, frame)]
             yield frame
+
+
+# ---- Predictions as columns of a table: their names, their values and their digits
+
+
+def _added_columns(model: TableModel, quantiles: Sequence[float]) -> list[str]:
+    if model.classes is not None:
+        return ["predicted_class", *(f"p_{name}" for name in model.classes)]
+    from probprop.distributions.base import frame_columns
+
+    return frame_columns(model.targets, quantiles)
+
+
+def predictions(
+    frame: DataFrame, model: TableModel, coverage: float, quantiles: Sequence[float]
+) -> DataFrame:
+    """Return the predictions of rows, in the columns that are added."""
+    import pandas as pd
+
+    from probprop.table import UnknownCategoryWarning
+
+    with warnings.catch_warnings():  # the rows are counted over all chunks
+        warnings.simplefilter("ignore", UnknownCategoryWarning)
+        predicted: Any = model.predict_distribution(frame)
+    if model.classes is None:
+        added = predicted.to_frame(model.targets, coverage=coverage, quantiles=quantiles)
+    else:
+        values = [predicted.most_probable(model.classes), *predicted.proba.T]
+        added = pd.DataFrame(dict(zip(_added_columns(model, ()), values, strict=True)))
+    return added.set_axis(frame.index)
+
+
+def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
+    """Return predictions with the digits that mean something.
+
+    A standard deviation and a probability have four significant digits. Means and ends of
+    intervals have as many decimals as their standard deviation, and at least four significant
+    digits of their own.
+    """
+    names, n = list(predicted), len(predicted.columns) // len(model.targets)
+    own = ("std", "epistemic_std", "aleatoric_std")
+    columns = {}
+    for i, name in enumerate(names):
+        values = scale = predicted[name].to_numpy()
+        if model.classes is None and not name.endswith(own):
+            scale = predicted[names[n * (i // n) + 1]].to_numpy()  # the std of this target
+        columns[name] = _to_place(values, scale) if values.dtype.kind == "f" else values
+    return predicted.assign(**columns)
+
+
+def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
+    """Round to the place of the fourth digit of `scale` or of the value, the finer one; (n,).
+
+    >>> import numpy as np
+    >>> _to_place(np.array([12345.67891, 12345.0, 1.5]), np.array([0.98765, 45000, 0.0])).tolist()
+    [12345.6789, 12340.0, 1.5]
+    >>> _to_place(np.array([7.654321, 0.0]), np.array([1.337e22, 1.337e22])).tolist()
+    [7.654, 0.0]
+    """
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        decimals = 3.0 - np.floor(np.log10(np.minimum(np.abs(values), scale)))
+        power = 10.0 ** np.abs(decimals)
+        up = np.round(values * power) / power
+        down = np.round(values / power) * power
+        result = np.where(decimals >= 0.0, up, down)
+    return np.where(np.isfinite(result) & np.isfinite(decimals), result, values)

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from probprop.cli.console import Terminal
+from probprop.table.names import in_words
 
 OF_NETWORK = (
     *("hidden_layer_sizes", "n_epochs", "evidence_cap", "noise", "noise_tail"),
@@ -31,8 +32,8 @@ def check_budget(reasons: Sequence[str], *, fast: bool, budget: str | None) -> N
     """Refuse a budget where one network is fitted."""
     if budget is not None and (fast or reasons):
         raise typer.BadParameter(
-            f"with {'--fast' if fast else reasons[0]} one network is fitted and no settings are "
-            "compared: leave one of the two out",
+            f"with {'--fast' if fast else reasons[0]} one network is fitted and no hyperparameters "
+            "are selected: leave one of the two out",
             param_hint="--budget",
         )
 
@@ -56,9 +57,9 @@ def estimator_of(
     """
     check_budget(reasons, fast=fast, budget=budget)
     if reasons and not fast:
-        listed = " and ".join([", ".join(reasons[:-1]), reasons[-1]] if reasons[1:] else reasons)
         terminal.note(
-            f"with {listed} one network is fitted, as with --fast, and no settings are compared"
+            f"with {in_words(reasons)} one network is fitted, as with --fast, and no "
+            "hyperparameters are selected"
         )
     common: dict[str, Any] = {"missing": missing, "random_state": seed}
     if not (fast or reasons):
@@ -102,7 +103,7 @@ def progress_of(
 def say_choice(terminal: Terminal, fitted: Any) -> None:
     """Say what was chosen and how it was calibrated; nothing for one network."""
     if selects(fitted):
-        from probprop.report import calibration_in_words, choice_in_words  # slow to import
+        from probprop.facts import calibration_in_words, choice_in_words
 
-        terminal.say(f"chosen: {choice_in_words(fitted)}")
+        terminal.say(f"selected: {choice_in_words(fitted)}")
         terminal.say(f"calibrated: {calibration_in_words(fitted)}")

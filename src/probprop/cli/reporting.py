@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probprop.cli.arguments import Data, Model, NoRows
-from probprop.cli.console import plural, terminal_of
+from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destinations, check_replaces_page, load_table_model, naming
-from probprop.cli.tables import known_rows
-from probprop.table.names import in_words
+from probprop.cli.tables import joined, known_chunks
+from probprop.table.names import in_words, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -53,7 +53,8 @@ def report(
     check_replaces_page(output)
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    frame = known_rows(terminal, table_model, data)
+    kinds = table_model.all_kinds
+    frame = joined(known_chunks(terminal, table_model, [data], kinds, judging=True))
     with terminal.working("writing the report"):
         write_model_report(output, table_model, frame, held_out=None, live=live, no_rows=no_rows)
     terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")

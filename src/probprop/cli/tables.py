@@ -1,22 +1,22 @@
-"""What the commands say about a table, which rows and columns they use, and predictions in it."""
+"""What the commands say about a table, and which of its rows and columns they use."""
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probprop.cli.arguments import column_names
-from probprop.cli.console import Terminal, plural
-from probprop.table.names import is_reserved, listed
+from probprop.cli.console import Terminal
+from probprop.table.names import listed, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-    from probprop._types import Array, FloatArray
+    from probprop._types import Array
     from probprop.table import TableModel
     from probprop.table.columns import Kind
     from probprop.table.encoding import TableEncoder
@@ -70,81 +70,101 @@ def note_table(
 def note_left_out(terminal: Terminal, n: int, targets: Sequence[str]) -> None:
     """Say how many rows have no target."""
     if n:
-        names = ", ".join(repr(target) for target in targets)
-        terminal.note(f"{plural(n, 'row')} without {names} left out")
+        terminal.note(f"dropped {plural(n, 'row')} without {listed(targets)}")
 
 
 def note_weightless(terminal: Terminal, n: int) -> None:
     """Say how many rows have the weight 0."""
     if n:
-        terminal.say(f"{plural(n, 'row')} of weight 0 left out")
+        terminal.say(f"dropped {plural(n, 'row')} of weight 0")
 
 
-def with_weights(frame: DataFrame, model: TableModel) -> DataFrame:
-    """Leave out the rows of weight 0; a table without weights stays as it is."""
-    weights = model.weights_to_judge(frame)
-    return frame if weights is None or weights.all() else frame[weights > 0.0]
-
-
-def with_targets(
-    frame: DataFrame,
-    targets: Sequence[str],
-    model: TableModel | None = None,
-    *,
-    some: bool = True,
-) -> DataFrame:
-    """Leave out the rows without a target; with `some`, at least one must have it.
+def with_targets(frame: DataFrame, targets: Sequence[str]) -> DataFrame:
+    """Leave out the rows without a target; at least one must have it.
 
     A target that the table does not have is left to those who say so.
     """
-    from probprop.table.cells import is_text, missing_texts, without_texts
-
     there = [target for target in targets if target in frame]
-    cells = {target: frame[target] for target in there}
-    if model is not None:  # its tables come as text
-        texts = missing_texts(model.na, among_numbers=model.target_kind == "number")
-        known = [] if model.classes is None else [str(name) for name in model.classes]
-        cells = {
-            k: without_texts(c, texts, known) if is_text(c.dtype) else c for k, c in cells.items()
-        }
-    keep = None
-    for column in cells.values():
-        keep = column.notna() if keep is None else keep & column.notna()
-    if keep is None or keep.all():
-        return frame
-    if some and not keep.any():
-        names = ", ".join(repr(target) for target in there)
+    keep = frame[there].notna().all(axis=1)
+    if len(frame) and not keep.any():
         raise ValueError(
-            f"{frame.attrs.get('source', 'the table')} has no row with a value of {names}: give "
-            "rows whose target is known"
+            f"{frame.attrs.get('source', 'the table')} has no row with a value of "
+            f"{listed(there)}: give rows whose target is known"
         )
-    return frame[keep]
+    return frame if keep.all() else frame[keep]
 
 
-def usable_columns(
+def features_of(
+    terminal: Terminal,
+    frame: DataFrame,
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    drop: Sequence[str] | None,
+) -> list[str]:
+    """Return the columns to predict from; `features` and `drop` are as they were given."""
+    from probprop.table.names import choose_features
+
+    columns = [str(name) for name in frame.columns]
+    wanted = column_names(features or [], columns) or None
+    unwanted = [*column_names(drop or [], columns), *nameless(terminal, frame, wanted)]
+    return choose_features(frame, targets, wanted, unwanted)
+
+
+def nameless(terminal: Terminal, frame: DataFrame, wanted: Sequence[str] | None) -> list[str]:
+    """Return the columns without a name, and say that they are dropped, unless some are wanted."""
+    names = [str(k) for k in frame.columns if str(k).startswith("Unnamed: ")]
+    if wanted is not None or not names:
+        return []
+    terminal.note(f"dropped {plural(len(names), 'column')} without a name")
+    return names
+
+
+def encoder_of(
+    terminal: Terminal,
     frame: DataFrame,
     chosen: Sequence[str],
     *,
-    asked_for: bool,
-    terminal: Terminal,
+    named: bool,
     y: Array | None = None,
 ) -> TableEncoder:
-    """Return the encoder of the features, and say what it decided; y are the targets, (n,)."""
+    """Return the encoder of the features, and say what it decided; y are the targets, (n,).
+
+    Identifiers are dropped unless the features were `named` on the command line.
+    """
     from probprop.table.encoding import TableEncoder
 
-    encoder = TableEncoder(drop_identifiers=not asked_for).fit(frame[list(chosen)], y)
+    encoder = TableEncoder(drop_identifiers=not named).fit(frame[[*chosen]], y)
     for note in encoder.notes:
         terminal.note(note)
     dates = [each for each in encoder.used if each.kind == "date"]
     if dates:
         terminal.note(
-            f"dates in {', '.join(repr(each.name) for each in dates)}: taken as year, and as "
-            "time of year, weekday and hour, which are cyclic, where they differ"
+            f"dates in {listed([each.name for each in dates])}: encoded as year, and as cyclic "
+            "time of year, weekday and hour, as far as they vary"
         )
     for each in dates:
         if each.order == "month":
             terminal.note(f"the month comes first in {each.name!r}, as in 3/14/2024")
     return encoder
+
+
+def is_classification(
+    terminal: Terminal, frame: DataFrame, targets: Sequence[str], task: str, where: str = ""
+) -> bool:
+    """Whether the target is a class; with --task auto it is inferred and said, if it may be wrong.
+
+    `where` names the rows, if these are not all.
+    """
+    from probprop.table.target import decide_task
+
+    if task != "auto":
+        return task == "classification"
+    decided, words = decide_task(frame, targets)
+    of_classes = decided == "classification"
+    # Nobody needs to be told that numbers which cannot be classes are numbers.
+    if (len(targets) == 1 or where) and (of_classes or "--task" in words):
+        terminal.say(f"{targets[0]!r} holds {words}{where}")
+    return of_classes
 
 
 def check_folds(
@@ -207,25 +227,12 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def nameless(frame: DataFrame, wanted: Sequence[str] | None, terminal: Terminal) -> list[str]:
-    """Return the columns without a name, and those that `active` wrote, and say that they go."""
-    if wanted is not None:
-        return []
-    names = [str(k) for k in frame.columns if str(k).startswith("Unnamed: ")]
-    ours = [str(k) for k in frame.columns if is_reserved(str(k))]
-    if names:
-        terminal.note(f"{plural(len(names), 'column')} without a name left out")
-    if ours:
-        terminal.note(f"columns that `probprop active` wrote are not features: {listed(ours)}")
-    return [*names, *ours]
-
-
 def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
-    """Say how many rows have empty cells, which are marginalized, and return it."""
+    """Say how many rows have missing values, which are marginalized, and return it."""
     n_gaps = int(frame[list(chosen)].isna().to_numpy().any(axis=1).sum())
     if n_gaps:
         rows = plural(len(frame), "row")
-        terminal.note(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
+        terminal.note(f"{n_gaps:,} of {rows} have missing values, which are marginalized")
     return n_gaps
 
 
@@ -245,22 +252,70 @@ def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Ar
         terminal.say(words)
 
 
-def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
-    """Read the rows of a table whose targets are known, and say what was left out."""
-    from probprop.table import read_table
+# ---- The rows of a table, of any size, on which a model is judged or updated
 
-    kinds = model.all_kinds
-    columns: list[str] | None = list(kinds)
-    if (weight := model.weight_to_judge) is not None:
-        kinds, columns = kinds | {weight: "number"}, None  # the table may lack it
-    read = read_table(data, columns=columns, kinds=kinds, na=model.na)
-    frame = with_targets(read, model.targets, model)
-    note_table(terminal, read, frame, model.targets)
-    counted = with_weights(frame, model)
-    note_weightless(terminal, len(frame) - len(counted))
-    if not len(counted):
-        raise ValueError(f"{data} has no row of a weight above 0: give rows that count")
-    return counted
+
+def known_chunks(
+    terminal: Terminal,
+    model: TableModel,
+    paths: Sequence[str],
+    kinds: Mapping[str, Kind],
+    *,
+    judging: bool = False,
+) -> Iterator[DataFrame]:
+    """Yield the rows whose targets are known, in chunks, and say how many were left out.
+
+    Rows to judge a model on have the column of weights, if the files do; those of weight 0 are
+    left out.
+    """
+    from probprop.table import iter_table
+    from probprop.table.cells import is_text, missing_texts, without_texts
+    from probprop.table.read import plan_chunks
+
+    n_rows, n_known, n_weightless = 0, 0, 0
+    source, whole = "", judging and model.weight_to_judge is not None
+    kinds = {**kinds, str(model.weight_to_judge): "number"} if whole else kinds
+    options: Any = {"columns": None if whole else list(kinds), "kinds": kinds, "na": model.na}
+    texts = missing_texts(model.na, among_numbers=model.target_kind == "number")
+    classes = [] if model.classes is None else [str(name) for name in model.classes]
+    pieces = (iter_table(path, chunk_rows=plan_chunks(path)[1], **options) for path in paths)
+    for read in chain.from_iterable(pieces):
+        if n_rows == 0:
+            note_file(terminal, read)
+        source = str(read.attrs.get("source", "the table"))
+        known = read
+        for name in [name for name in model.targets if name in read]:
+            cells = known[name]
+            cells = without_texts(cells, texts, classes) if is_text(cells.dtype) else cells
+            known = known if cells.notna().all() else known[cells.notna()]
+        n_rows, n_known = n_rows + len(read), n_known + len(known)
+        weights = model.weights_to_judge(known) if whole else None
+        if weights is not None and not weights.all():
+            n_weightless += int((weights == 0.0).sum())
+            known = known[weights > 0.0]
+        if len(known):
+            yield known
+    if n_known == 0:
+        raise ValueError(
+            f"{source} has no row with a value of {listed(model.targets)}: give rows whose target "
+            "is known"
+        )
+    note_left_out(terminal, n_rows - n_known, model.targets)
+    note_weightless(terminal, n_weightless)
+    if n_known == n_weightless:
+        raise ValueError(f"{source} has no row of a weight above 0: give rows that count")
+
+
+def joined(frames: Iterable[DataFrame]) -> DataFrame:
+    """Return the rows of all frames."""
+    import pandas as pd
+
+    first, *others = frames
+    if not others:
+        return first
+    table = pd.concat([first, *others])
+    table.attrs = dict(first.attrs)
+    return table
 
 
 # ---- Categories that a model does not know
@@ -290,102 +345,3 @@ def note_unknown(terminal: Terminal, seen: Unknown, model: TableModel, *, learni
         if learning:
             note += ": an update cannot learn new categories, so `probprop fit` all rows for that"
         terminal.note(f"{note}; they are treated as {how}")
-
-
-# ---- Predictions as columns of a table: their names, their values and their digits
-
-
-def added_columns(model: TableModel, quantiles: Sequence[float] = ()) -> list[str]:
-    """Return the names of the columns that predictions add."""
-    if model.classes is None:
-        from probprop.distributions.base import frame_columns
-
-        return frame_columns(model.targets, quantiles)
-    return ["predicted_class", *(f"p_{name}" for name in model.classes)]
-
-
-def check_not_there(data: str, added: Sequence[str], there: Collection[Any]) -> None:
-    """Refuse a table that has a column which the predictions would overwrite."""
-    if taken := [name for name in added if name in there]:
-        raise ValueError(
-            f"{data} already has a column {taken[0]!r}, which the predictions would overwrite: "
-            "rename or remove it"
-        )
-
-
-def chosen_columns(asked: list[str] | None, there: Sequence[str]) -> list[str]:
-    """Return the columns to write: those asked for, in that order, or all."""
-    if asked is None:
-        return list(there)
-    names = list(dict.fromkeys(column_names(asked, there)))
-    if absent := [name for name in names if name not in there]:
-        raise typer.BadParameter(
-            f"there is no column {absent[0]!r} in the table or among the predictions: they have "
-            f"{listed(there, 20, str)}",
-            param_hint="--columns",
-        )
-    return names
-
-
-def predictions(
-    frame: DataFrame, model: TableModel, coverage: float, quantiles: Sequence[float] = ()
-) -> DataFrame:
-    """Return the predictions of rows, in the columns of `added_columns`."""
-    import pandas as pd
-
-    from probprop.table import UnknownCategoryWarning
-
-    with warnings.catch_warnings():  # the rows are counted over all chunks
-        warnings.simplefilter("ignore", UnknownCategoryWarning)
-        predicted: Any = model.predict_distribution(frame)
-    if model.classes is None:
-        added = predicted.to_frame(model.targets, coverage=coverage, quantiles=quantiles)
-    else:
-        values = [predicted.most_probable(model.classes), *predicted.proba.T]
-        added = pd.DataFrame(dict(zip(added_columns(model), values, strict=True)))
-    return added.set_axis(frame.index)
-
-
-def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
-    """Return predictions with the digits that mean something.
-
-    A standard deviation and a probability have four significant digits. Means and ends of
-    intervals have as many decimals as their standard deviation, and at least four significant
-    digits of their own.
-    """
-    import pandas as pd
-
-    if model.classes is not None:
-        places = {k: predicted[k].to_numpy() for k in predicted if predicted[k].dtype.kind == "f"}
-    else:
-        n = len(predicted.columns) // len(model.targets)
-        of = {k: predicted.columns[n * (i // n) + 1] for i, k in enumerate(predicted)}  # its std
-        own = ("std", "epistemic_std", "aleatoric_std")
-        places = {
-            k: predicted[k if k.endswith(own) else of[k]].to_numpy() for k in predicted.columns
-        }
-    columns = {
-        k: _to_place(predicted[k].to_numpy(), places[k]) if k in places else predicted[k].to_numpy()
-        for k in predicted
-    }
-    return pd.DataFrame(columns, index=predicted.index)
-
-
-def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
-    """Round to the place of the fourth digit of `scale` or of the value, the finer one; (n,).
-
-    >>> import numpy as np
-    >>> _to_place(np.array([12345.67891, 12345.0, 1.5]), np.array([0.98765, 45000, 0.0])).tolist()
-    [12345.6789, 12340.0, 1.5]
-    >>> _to_place(np.array([7.654321, 0.0]), np.array([1.337e22, 1.337e22])).tolist()
-    [7.654, 0.0]
-    """
-    import numpy as np
-
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        decimals = 3.0 - np.floor(np.log10(np.minimum(np.abs(values), scale)))
-        power = 10.0 ** np.abs(decimals)
-        up = np.round(values * power) / power
-        down = np.round(values / power) * power
-        result = np.where(decimals >= 0.0, up, down)
-    return np.where(np.isfinite(result) & np.isfinite(decimals), result, values)

@@ -6,7 +6,6 @@ opened, checked, fitted, saved, judged and reported on.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from probprop.cli.arguments import (
     MemoryLimit,
     NEpochs,
     NoRows,
+    RandomState,
     Report,
     Static,
     Task,
@@ -36,9 +36,9 @@ from probprop.cli.arguments import (
     needed_beyond,
     support_of,
     takes,
-    whole,
 )
-from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.console import Terminal, terminal_of
+from probprop.cli.judging import judge, show_scores, to_keep
 from probprop.cli.output import check_destinations, check_replaces_model, save_fitted, save_model
 from probprop.cli.recipes import (
     OF_NETWORK,
@@ -50,10 +50,12 @@ from probprop.cli.recipes import (
     selects,
 )
 from probprop.cli.reporting import check_page_options, write_model_report
-from probprop.cli.scores import judge, show_scores, to_keep
 from probprop.cli.tables import (
     Na,
     check_folds,
+    encoder_of,
+    features_of,
+    is_classification,
     na_texts,
     nameless,
     note_file,
@@ -63,10 +65,9 @@ from probprop.cli.tables import (
     note_table,
     note_weightless,
     say_cost,
-    usable_columns,
     with_targets,
 )
-from probprop.table.names import DEFAULT_SEED
+from probprop.table.names import DEFAULT_SEED, plural
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     from probprop._types import Array
     from probprop.report import HeldOut
     from probprop.table import TableModel
-    from probprop.table.encoding import Columns
+    from probprop.table.encoding import Columns, TableEncoder
     from probprop.table.target import Counting
 
 _TEST_SHARE = 0.1  # of the rows, held out to judge one network
@@ -105,9 +106,7 @@ class Request:
     data: DataFiles
     target: Annotated[
         list[str],
-        typer.Option(
-            metavar="COLUMN,...", help="Column to predict; several where all hold numbers."
-        ),
+        typer.Option(metavar="COLUMN,...", help="Column to predict; several if all are numeric."),
     ]
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
@@ -117,28 +116,27 @@ class Request:
     drop: Drop = None
     weight: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Weights of the rows; they divide the noise variance."),
+        typer.Option(metavar="COLUMN", help="Sample weights; they divide the noise variance."),
     ] = None
     error: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN,...", help="Known standard deviations of the target, or of each."
-        ),
+        typer.Option(metavar="COLUMN,...", help="Known standard deviations of each target."),
     ] = None
     support: Annotated[
         Any,
         typer.Option(
             metavar="LOW,HIGH",
             parser=support_of,
-            help="Where the target can lie, such as 0,100 or 0,; none: anywhere.  "
-            "[default: from 0 on, or from 0 to 1, if all targets lie there]",
+            show_default=False,
+            help="Limits of the target, such as 0,100 or 0,; none: no limits.  "
+            "[default: 0 and more, or 0 to 1, if all targets lie there]",
         ),
     ] = "auto"
     missing: Annotated[
         Literal["auto", "error", "marginalize"],
         typer.Option(
-            help="Empty cells of features: refuse them, or average over what they may be; auto "
-            "learns how only if the table has some."
+            help="Missing values of features: reject them, or marginalize over them; auto fits an "
+            "imputation only if the table has some."
         ),
     ] = "auto"
     na: Na = None
@@ -149,52 +147,42 @@ class Request:
     evidence_cap: EvidenceCap = None
     noise: Annotated[
         Literal["constant", "input"] | None,
-        typer.Option(
-            help="One network: the same noise in all rows, or learned.  [default: constant]"
-        ),
+        typer.Option(help="One network: constant or heteroscedastic noise.  [default: constant]"),
     ] = None
     noise_tail: Annotated[
         Literal["gaussian", "heavy"] | None,
         typer.Option(
-            help="One network: Gaussian noise, or heavy tails, for tables with outliers.  "
-            "[default: gaussian]"
+            help="One network: Gaussian or heavy-tailed noise, for outliers.  [default: gaussian]"
         ),
     ] = None
     n_members: Annotated[
-        Any,
+        int | None,
         typer.Option(
-            metavar="N",
-            parser=whole(1, 1000),
-            help="Networks like it from different seeds, averaged.",
+            metavar="N", min=1, max=1000, help="One network: ensemble of N, with different seeds."
         ),
     ] = None
-    random_state: Annotated[
-        Any,
-        typer.Option(
-            metavar="N",
-            parser=whole(0, 2**32 - 1),
-            help="Same table and seed, same model; as in Python.",
-        ),
-    ] = DEFAULT_SEED
+    random_state: RandomState = DEFAULT_SEED
     dtype: Annotated[
         Literal["float64", "float32"] | None,
         typer.Option(help="One network: precision of the weights.  [default: float64]"),
     ] = None
     group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Rows that belong together; folds keep them together."),
+        typer.Option(metavar="COLUMN", help="Groups of rows, which folds keep together."),
     ] = None
     time: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Numbers or dates; folds predict the future from the past."
+            metavar="COLUMN", help="Numbers or dates; folds predict later from earlier rows."
         ),
     ] = None
     test_fraction: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Rows held out to judge the model.  [default: none; 0.1 with one network]",
+            min=0.0,
+            max=0.99,
+            help="Share of the rows held out as a test set.  [default: 0; 0.1 with one network]",
         ),
     ] = None
     report: Report = None
@@ -226,57 +214,50 @@ class Request:
 def fit(context: typer.Context, request: Request) -> None:
     """Fit a model to a table and save it.
 
-    Text columns are taken as categories; a date becomes its year, and cyclic season, weekday
-    and hour. Rows without a target are left out.
+    Text columns are encoded as categories, dates as year and cyclic season, weekday and hour. Rows
+    without a target are dropped.
 
-    Settings are chosen: encodings of the numbers, layers, evidence cap and epochs are compared by
-    cross-validation, and the error bars are calibrated on out-of-fold rows. The model is fitted
-    once, on all rows, and judged on out-of-fold rows: each is predicted by networks that were not
-    trained on it. --budget says how much is compared. Ctrl-C ends the comparison, and the best so
-    far is kept.
+    Hyperparameters (encoding, hidden layers, evidence cap, epochs) are selected by
+    cross-validation, and predictions are calibrated on out-of-fold rows. The model is fitted once,
+    on all rows, and scored on the out-of-fold rows: each is predicted by networks that were not
+    trained on it. --budget says how much is compared. Ctrl-C ends the comparison and keeps the best
+    candidate so far.
 
-    With --fast one network is fitted by the protocol of the paper. Options for one network
-    imply it; so do --error and several targets. It has no folds, so a tenth of the rows is held
-    out to judge it, and the network that was judged is kept. With --test-fraction 0 it learns all
-    rows, and there is no verdict.
+    With --fast one network is fitted by the protocol of the paper. Options for one network, --error
+    and several targets imply it. There are no folds, so a tenth of the rows is held out, and the
+    network that was scored on them is kept. With --test-fraction 0 it is trained on all rows, and
+    there are no scores. With --test-fraction SHARE, any model is trained on the other rows and
+    scored on this share.
 
-    With --test-fraction SHARE that share of the rows is held out, and the model is fitted on the
-    others and judged on these.
+    --group keeps rows of equal value, such as repeated measurements of a patient, in one fold, and
+    excludes the column from the features. With --time each fold is predicted from the rows before
+    it; the column stays a feature. Rows are then held out as whole groups, or the last in time.
 
-    With --group rows of equal value, such as repeated measurements of a patient, are in the same
-    fold, and are held out together; the column is not a feature. With --time each fold is predicted
-    from the rows before it, and the last rows are held out; the column stays a feature.
+    With --task auto a target of text, of booleans, or of two different integers is a class; any
+    other number is a number. Three or more numeric classes need --task classification. Several
+    numeric targets, --target A,B or --target A --target B, are predicted by one network, each with
+    its own noise.
 
-    With --task auto a target of text, of true and false, or of two different whole numbers is
-    a class, which is then printed; any other number is a number. Classes that are three or
-    more numbers need --task classification.
+    With --noise input the noise is heteroscedastic: a second, small network predicts its variance.
+    With --noise-tail heavy the noise is heavy-tailed, which reduces the effect of outliers.
 
-    Several targets of numbers, --target A,B or --target A --target B, are learned by one
-    network, each with a noise of its own.
+    A missing value is imputed with its uncertainty, here and in later tables; so is an unknown
+    category. With --missing error missing values are rejected.
 
-    With --noise input the noise of a row depends on its features: a second, small network
-    learns it, and the mean stays the same. With --noise-tail heavy a few outliers do not
-    spoil the fit.
+    --weight divides the noise variance of a row, as the mean of several measurements has; for
+    classes it is the power of the likelihood. Weights are divided by their mean, and rows of weight
+    0 are dropped. The squares of --error are added to the noise variance. Both columns must be
+    non-negative and are excluded from the features. Rows are scored at their weights, new ones
+    predicted at the mean weight, both without a known error.
 
-    An empty cell of a feature stands for any value, with the mean and the variance of its
-    column, here and in the tables that the model is given later; so does a category that is not
-    in this table. With --missing error empty cells are refused.
+    A table that needs more than --memory-limit is read in blocks, which are stored on disk in
+    random order. With --dask the workers of a cluster share the rows of the files; it survives the
+    loss of a worker. In both cases hyperparameters are selected on 20,000 rows, which are also the
+    out-of-fold rows, and the networks are trained on all rows; at most 100,000 rows are held out,
+    20,000 with --dask.
 
-    With --weight a row of twice the weight has half the noise variance, as the mean of twice as
-    many measurements has; for classes the weight is the power of its likelihood. Weights are
-    divided by their mean. Rows of weight 0 are left out. The squares of --error add to the noise
-    variance. Both columns must be non-negative and are excluded from the features; predictions do
-    not need them. Rows are judged at their weights, new ones predicted at the mean weight, both
-    without a known error.
-
-    A table that would take more than --memory-limit is read block by block, and its rows are put
-    on disk in random order. With --dask the rows of many files are shared by the workers of a
-    cluster, and one that dies changes nothing. In both cases settings are chosen on 20,000 rows,
-    which are also the out-of-fold rows that judge, unless --fast or an option says otherwise, and
-    the networks learn all rows. At most 100,000 rows are held out, 20,000 with --dask.
-
-    Without --random-state the seed is 0, as for `probprop.table.fit_table_model` in Python: the
-    same table and options give the same model.
+    The seed is 0 unless --random-state is given, as for `probprop.table.fit_table_model` in Python:
+    the same table and options give the same model.
     """
     _check_options(request)
     terminal = terminal_of(context)
@@ -304,13 +285,14 @@ class Table(NamedTuple):
 class Plan(NamedTuple):
     """What is fitted, and to which rows and columns."""
 
-    frame: DataFrame  # the rows that count, or the first rows with a target
     targets: list[str]
-    features: Any  # names of columns; None: all columns that are left
-    drop: list[str]
     counting: Counting
-    labels: Array | None = None  # (n,), the classes of the rows if all are in memory
-    estimator: Any = None  # once the columns are checked
+    wanted: list[str] | None  # names of the features; None: all columns that are left
+    drop: list[str]
+    estimator: Any
+    train: Any = None  # rows that are not held out, where all are in memory
+    test: Any = None  # rows that are
+    encoder: TableEncoder | None = None  # of `train`
 
 
 class Fitted(NamedTuple):
@@ -326,23 +308,9 @@ def _check_options(request: Request) -> None:
     """Refuse options that no fit has, or that exclude each other, before anything is read."""
     check_page_options(request.report, static=request.static, no_rows=request.no_rows)
     check_budget(request.reasons, fast=request.fast, budget=request.budget)
-    if request.test_fraction is not None and not 0.0 <= request.test_fraction < 1.0:
-        raise typer.BadParameter(
-            f"{request.test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
-        )
     if request.group is not None and request.time is not None:
         raise typer.BadParameter(
             "folds are made by --group or by --time: give one of the two", param_hint="--group"
-        )
-
-
-def _check_report(request: Request) -> None:
-    """Refuse a report on one network whose rows are not in memory, if none are held out."""
-    if request.report is not None and request.test_fraction == 0.0:
-        raise typer.BadParameter(
-            "above the memory limit and with --dask the report on one network is about rows held "
-            "out, and --test-fraction 0 holds out none",
-            param_hint="--report",
         )
 
 
@@ -365,8 +333,6 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             frame = read_tables(paths, na=na_texts(request.na))
         yield Table(paths, frame, True, limit)
         return
-    if request.fast or request.reasons:
-        _check_report(request)
     for name, given in (("--group", request.group), ("--time", request.time)):
         if given is not None:
             raise typer.BadParameter(
@@ -421,26 +387,60 @@ def _connected(terminal: Terminal, address: str) -> Iterator[Any]:
 
 def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     """Return what is fitted to which columns, and say what was found out about them."""
-    from probprop.table.target import Counting, decide_task, labels_of
+    from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
+    from probprop.table.target import Counting, check_one_target, labels_of
 
-    if not table.whole:
-        note_file(terminal, table.frame)
-    columns = [str(name) for name in table.frame.columns]
+    read, columns = table.frame, [str(name) for name in table.frame.columns]
     wanted = column_names(request.features or [], columns) or None
-    drop = column_names(request.drop or [], columns) + nameless(table.frame, wanted, terminal)
+    drop = column_names(request.drop or [], columns)
     targets = list(dict.fromkeys(column_names(request.target, columns)))
     counting = Counting(request.weight, tuple(column_names(request.error or [], columns)))
-    plan = Plan(table.frame, targets, wanted, drop, counting)
-    plan = (_look_at_all if table.whole else _look_at_first)(terminal, request, plan)
-    of_classes = request.task == "classification"
-    if request.task == "auto":
-        decided, words = decide_task(plan.frame, targets)
-        of_classes = decided == "classification"
-        where = "" if table.whole else " (the first rows)"
-        # Nobody needs to be told that numbers which cannot be classes are numbers.
-        if (len(targets) == 1 or where) and (of_classes or "--task" in words):
-            terminal.say(f"{targets[0]!r} holds {words}{where}")
-    labels = labels_of(plan.frame, targets[0]) if of_classes and table.whole else None
+    apart = [*counting.names, *([] if request.group is None else [request.group])]
+    if table.whole:
+        check_folds(read, request.group, request.time, [*targets, *counting.names, *(wanted or ())])
+        known = with_targets(read, targets)
+        counting.check(known, targets, [*(wanted or ()), *drop])
+        chosen = features_of(terminal, known, targets, request.features, [*drop, *apart])
+        note_table(terminal, read, known, targets)
+        frame = counting.rows(known)
+        note_weightless(terminal, len(known) - len(frame))
+    else:
+        note_file(terminal, read)
+        drop += nameless(terminal, read, wanted)
+        frame = _first_known(request, read, targets)
+    where = "" if table.whole else " (the first rows)"
+    of_classes = is_classification(terminal, frame, targets, request.task, where)
+    estimator = _estimator(terminal, request, targets, of_classes)
+    plan = Plan(targets, counting, wanted, drop, estimator)
+    if not table.whole:
+        if not selects(estimator) and request.report is not None and request.test_fraction == 0.0:
+            raise typer.BadParameter(
+                "above the memory limit and with --dask the report on one network is about rows "
+                "held out, and --test-fraction 0 holds out none",
+                param_hint="--report",
+            )
+        return plan
+    if of_classes:
+        check_one_target(targets)
+    labels = labels_of(frame, targets[0]) if of_classes else None
+    share, by = request.test_share(estimator), {"group": request.group, "time": request.time}
+    train, test = hold_out(frame, share, request.random_state, labels, chosen, **by)
+    y = train[targets[0]].to_numpy() if len(targets) == 1 else None
+    encoder = encoder_of(terminal, train, chosen, named=wanted is not None, y=y)
+    kinds = encoder.kinds
+    if request.group is not None:
+        terminal.note(f"{request.group!r} groups the rows and is excluded from the features")
+    elif request.time is None:
+        note_order(terminal, frame, kinds)
+    if request.missing == "error":
+        check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
+    note_gaps(terminal, frame, list(kinds))
+    say_cost(terminal, estimator, train[list(kinds)], labels)
+    return plan._replace(train=train, test=test, encoder=encoder)
+
+
+def _estimator(terminal: Terminal, request: Request, targets: list[str], of_classes: bool) -> Any:
+    """Return what was asked for; refuse options that it does not have."""
     if of_classes:
         for name, usual in (("noise", "constant"), ("noise_tail", "gaussian")):
             if request.options.get(name, usual) != usual:
@@ -461,49 +461,14 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     if request.support != "auto" and (of_classes or not selects(estimator)):
         words = "classes have no support" if of_classes else "one network has no support"
         raise typer.BadParameter(f"{words}: leave it out", param_hint="--support")
-    if not table.whole and not selects(estimator):
-        _check_report(request)
-    return plan._replace(labels=labels, estimator=estimator)
+    return estimator
 
 
-def _look_at_all(terminal: Terminal, request: Request, plan: Plan) -> Plan:
-    """Return the rows that count and the features that say something."""
-    from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
-    from probprop.table.names import choose_features
-    from probprop.table.target import check_one_target
-
-    read, targets, wanted, drop, counting, *_ = plan
-    check_folds(read, request.group, request.time, [*targets, *counting.names, *(wanted or ())])
-    apart = [] if request.group is None else [request.group]
-    known = with_targets(read, targets)
-    counting.check(known, targets, [*(wanted or ()), *drop])
-    chosen = choose_features(known, targets, wanted, [*drop, *counting.names, *apart])
-    note_table(terminal, read, known, targets)
-    frame = counting.rows(known)
-    note_weightless(terminal, len(known) - len(frame))
-    y = frame[targets[0]].to_numpy() if len(targets) == 1 else None
-    encoder = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal, y=y)
-    kinds = encoder.kinds
-    if request.group is not None:
-        terminal.note(f"{request.group!r} says which rows belong together, and is not a feature")
-    elif request.time is None:
-        note_order(terminal, frame, kinds)
-    # Before rows are held out, so that the message counts them all.
-    if request.missing != "error":
-        note_gaps(terminal, frame, list(kinds))
-    else:
-        check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
-    if request.task == "classification":
-        check_one_target(targets)
-    return plan._replace(frame=frame, features=list(kinds))
-
-
-def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
+def _first_known(request: Request, first: DataFrame, targets: Sequence[str]) -> DataFrame:
     """Return the first rows with a target, if any has one."""
     from probprop.table.columns import check_no_missing
     from probprop.table.names import select
 
-    first, targets = plan.frame, plan.targets
     there: Any = first[[name for name in targets if name in first]].notna().all(axis=1)
     known = first[there] if there.any() else first
     if request.task == "auto":
@@ -511,11 +476,11 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
             if target in known and known[target].nunique() == 1:
                 raise ValueError(
                     f"{target!r} is {known[target].iloc[0]} in all of the first "
-                    f"{plural(len(known), 'row')}, so that nobody can tell a number from a class: "
-                    "give --task regression or --task classification"
+                    f"{plural(len(known), 'row')}, so a number cannot be told from a class: give "
+                    "--task regression or --task classification"
                 )
         check_no_missing(select(known, targets))
-    return plan._replace(frame=known)
+    return known
 
 
 # ---- Fit
@@ -524,28 +489,22 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
 def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table in memory, as `fit_table_model` does, on the rows that are not held out."""
     from probprop.facts import OUT_OF_FOLD
-    from probprop.table import TableNote, fit_table_model
+    from probprop.table import fit_table_model
 
-    estimator, features = plan.estimator, plan.features
-    share = request.test_share(estimator)
-    by: dict[str, Any] = {"group": request.group, "time": request.time}
-    train, test = hold_out(plan.frame, share, request.random_state, plan.labels, features, **by)
-    say_cost(terminal, estimator, train[features], plan.labels)
-    text = f"fitting {plural(len(train), 'row')}"
-    with progress_of(terminal, estimator, text) as callback, warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableNote)  # said before
+    train, test, estimator = plan.train, plan.test, plan.estimator
+    options: dict[str, Any] = {"group": request.group, "time": request.time}
+    with progress_of(terminal, estimator, f"fitting {plural(len(train), 'row')}") as callback:
         model = fit_table_model(
             train,
             plan.targets,
-            features=None if request.features is None else features,
-            drop=[*plan.drop, *([] if request.group is None else [request.group])],
+            encoder=plan.encoder,
             estimator=estimator,
             callback=callback,
             weight=plan.counting.weight,
             error=plan.counting.error,
             na=na_texts(request.na),
             checkpoint=request.checkpoint,
-            **(by if selects(estimator) else {}),
+            **(options if selects(estimator) else {}),
         )
     if len(test) or not selects(estimator):
         return Fitted(model, train, lambda: test if len(test) else None, held_out=len(test) > 0)
@@ -616,14 +575,14 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         table_model,
         train,
     )
-    from probprop.data.shards import Kept
+    from probprop.data.shards import Kept, numbers_out
     from probprop.facts import OUT_OF_FOLD
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
     estimator = plan.estimator
     most = _MOST_TEST if client is None else _MOST_TEST_ON_CLUSTER
     test = Kept(request.test_share(estimator), most)
-    columns = (plan.targets, plan.features, plan.drop, counting.weight, counting.error)
+    columns = (plan.targets, plan.wanted, plan.drop, counting.weight, counting.error)
     source: Any = source_of(estimator, table.paths, columnwise(*columns, na_texts(request.na)))
     with ExitStack() as stack:
         if client is None:
@@ -645,14 +604,14 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         with progress_of(terminal, estimator, text) as callback:
             fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
-        if test.share or not selects(estimator):
-            return Fitted(model, None, lambda: rows.held_out, held_out=True)
+        held_out: Any = True if test.share or not selects(estimator) else OUT_OF_FOLD
+        numbers = numbers_out(rows.known) if held_out is True else fitted.oof_rows_
 
-        def out_of_fold() -> DataFrame:
-            with terminal.working("reading the out-of-fold rows"):
-                return rows_numbered(source, rows, fitted.oof_rows_)
+        def judged() -> DataFrame | None:
+            with terminal.working("reading the rows that judge"):
+                return rows_numbered(source, rows, numbers) if len(numbers) else None
 
-        return Fitted(model, None, out_of_fold, held_out=OUT_OF_FOLD)
+        return Fitted(model, None, judged, held_out=held_out)
 
 
 def _in_words(rows: Any) -> str:
@@ -692,22 +651,21 @@ def _judge(
     estimator: Any = fitted.model.estimator
     n, predictive = plural(estimator.n_samples_seen_, "row"), None
     if rows is None:
-        terminal.say(f"fitted on {n}; no rows were held out to judge it")
+        terminal.say(f"fitted on {n}; no rows were held out for evaluation")
         return None
     if fitted.held_out is True:
         terminal.say(f"fitted on {n}; on the {plural(len(rows), 'row')} held out:")
     else:
         predictive = estimator.oof_predictive_
         terminal.say(
-            f"fitted on {n} and judged on {len(rows):,} out-of-fold rows: each is predicted by "
+            f"fitted on {n} and evaluated on {len(rows):,} out-of-fold rows: each is predicted by "
             "networks that were not trained on it"
         )
     judged, n_rows = judge(fitted.model, [rows], predictive)
     show_scores(terminal, fitted.model, judged)
     if not selects(estimator):
         terminal.say(
-            "the network that was judged is kept; --test-fraction 0 fits all rows, without a "
-            "verdict"
+            "the evaluated network is kept; --test-fraction 0 fits all rows, without an evaluation"
         )
     return to_keep(plan.targets, judged, n_rows, out_of_fold=fitted.held_out is not True)
 

@@ -27,6 +27,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from probprop._types import Array
+from probprop.data import sources
 from probprop.data.shards import (
     NONE_KEPT,
     Kept,
@@ -35,21 +36,11 @@ from probprop.data.shards import (
     Summary,
     known_pieces,
     load_piece,
-    split_piece,
+    rows_of_piece,
     summarize,
-    together,
     warn_of_order,
 )
-from probprop.data.sources import (
-    ArrayReader,
-    Columnwise,
-    Loaded,
-    Piece,
-    Schema,
-    Source,
-    check_no_columns,
-    joined,
-)
+from probprop.data.sources import ArrayReader, Columnwise, Loaded, Piece, Schema, Source
 from probprop.data.tables import table_reader
 from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.estimators.kind import classes_of
@@ -92,45 +83,22 @@ def n_threads(client: Client) -> int:
 
 
 def collection_of(network: Any, given: Any, asked: Columnwise) -> Source:
-    """Return a dask DataFrame, or a tuple of dask arrays or frames, as a source."""
+    """Return a dask DataFrame, or a tuple of dask arrays, as a source."""
     if isinstance(given, dd.DataFrame):
-        return _of_frame(network, given, asked)
+        frames = [Piece(f"Partition {i}", each) for i, each in enumerate(given.to_delayed())]
+        return Source(table_reader(network, asked), lambda _: iter(frames), lambda _: frames)
     if not isinstance(given, tuple) or not 2 <= len(given) <= 4:
         raise TypeError(
             "a dask array must come with its targets: give a tuple (X, y), (X, y, sample_weight) "
             f"or (X, y, sample_weight, y_std). Got {type(given).__name__}."
         )
-    X, y = given[:2]
-    if isinstance(X, dd.DataFrame):
-        if asked.targets or len(given) > 2:
-            raise TypeError(
-                "with a tuple (X, y) of dask frames, target must be None, and weights and errors "
-                "must be columns of X: name them with weight= and error=."
-            )
-        columns = [y] if isinstance(y, dd.Series) else [y[name] for name in y.columns]
-        targets = tuple(str(column.name or "target") for column in columns)
-        X = X.assign(**dict(zip(targets, columns, strict=True)))
-        return _of_frame(network, X, asked._replace(targets=targets))
-    check_no_columns(asked)
-    return _of_arrays(network, given)
-
-
-def _of_partitions(reader: Any, partitions: list[Piece]) -> Source:
-    def pieces(schema: Schema | None) -> Iterator[Piece]:
-        raise TypeError("a dask collection is fitted on a cluster: give its client.")
-
-    return Source(reader, pieces, lambda n: partitions)
-
-
-def _of_frame(network: Any, frame: dd.DataFrame, asked: Columnwise) -> Source:
-    partitions = [Piece(f"Partition {i}", each) for i, each in enumerate(frame.to_delayed())]
-    return _of_partitions(table_reader(network, asked), partitions)
-
-
-def _of_arrays(network: Any, given: Sequence[Any]) -> Source:
     if not all(isinstance(a, da.Array) or a is None for a in given) or given[1] is None:
         kinds = ", ".join(type(a).__name__ for a in given)
-        raise TypeError(f"a dask array X must come with dask arrays. Got {kinds}.")
+        raise TypeError(
+            f"a dask array X must come with dask arrays. Got {kinds}. A dask DataFrame has its "
+            "target among its columns: name it with target=."
+        )
+    sources.check_no_columns(asked)
     X, *rest = given
     if X.ndim != 2 or given[1].ndim not in (1, 2):
         raise ValueError(
@@ -150,8 +118,8 @@ def _of_arrays(network: Any, given: Sequence[Any]) -> Source:
     n_blocks = X.numblocks[0]
     columns = [[None] * n_blocks if a is None else a.to_delayed().reshape(n_blocks) for a in rest]
     blocks = zip(X.to_delayed()[:, 0], *columns, strict=True)
-    partitions = [Piece(f"block {i}", tuple(block)) for i, block in enumerate(blocks)]
-    return _of_partitions(ArrayReader(network), partitions)
+    arrays = [Piece(f"block {i}", tuple(block)) for i, block in enumerate(blocks)]
+    return Source(ArrayReader(network), lambda _: iter(arrays), lambda _: arrays)
 
 
 # ---- From a source to shards
@@ -167,7 +135,6 @@ class ClusterRows:
     known: Sequence[Known]
     shards: list[Any]  # futures of `Loaded`
     summaries: list[Summary]
-    held_out: Any = None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -184,12 +151,12 @@ class ClusterRows:
         results: list[Any] = self.client.gather(futures)
         return results
 
-    def taken(self, known: Sequence[Known]) -> list[Any]:
-        """Return the rows `out` of each piece, as they are in the table."""
+    def taken(self, numbers: Array) -> list[Any]:
+        """Return the rows with these numbers of each piece, as they are in the table."""
+        pairs = zip(self.pieces, self.known, strict=True)
         futures = [
-            _submit(self.client, held_out, [piece], each, self.schema)
-            for piece, each in zip(self.pieces, known, strict=True)
-            if len(each.out)
+            _submit(self.client, rows_of_piece, piece.rows, each, self.schema, numbers)
+            for piece, each in pairs
         ]
         frames: list[Any] = self.client.gather(futures)
         return frames
@@ -241,7 +208,7 @@ def load_shards(
         )
     n = min(len(pieces), n_threads(client)) if n_shards is None else n_shards
     surveys = client.gather(
-        [_submit(client, surveyed, [piece], piece.label, reader) for piece in pieces]
+        [_submit(client, reader.survey, piece.rows, piece.label) for piece in pieces]
     )
     schema = reader.agree(surveys)
     known = known_pieces(surveys, test, seed)
@@ -251,40 +218,30 @@ def load_shards(
                 f"{known[k].label}, of shard {k}, has no rows with a target and a weight above 0: "
                 "give fewer shards, or leave it out."
             )
-    shards = [_submit(client, loaded_shard, pieces[k::n], known[k::n], schema) for k in range(n)]
+    shards = [
+        _submit(client, loaded_shard, [p.rows for p in pieces[k::n]], known[k::n], schema)
+        for k in range(n)
+    ]
     rows = ClusterRows(schema, client, pieces, known, shards, [])
-    rows = replace(rows, held_out=together(rows.taken(known)))
     rows = replace(rows, summaries=rows.map(summarize, schema.likelihood))
     warn_of_order(rows.summaries)
     return rows
 
 
-def _submit(client: Client, call: Callable[..., Any], pieces: Sequence[Piece], *more: Any) -> Any:
-    """Return the future of a call with the rows of pieces and more; its lineage has the files."""
-    rows = [piece.rows for piece in pieces]
-    delayed = rows[0] if not isinstance(rows[0], tuple) else rows[0][0]
-    if not dask.is_dask_collection(delayed):
+def _submit(client: Client, call: Callable[..., Any], rows: Any, *more: Any) -> Any:
+    """Return the future of a call with rows of pieces and more; its lineage has the files."""
+    first = rows
+    while isinstance(first, list | tuple):
+        first = first[0]
+    if not dask.is_dask_collection(first):
         return client.submit(call, rows, *more, pure=False)
     return client.compute(dask.delayed(call, pure=False)(rows, *more))
 
 
-def surveyed(rows: Sequence[Any], label: str, reader: Any) -> Any:
-    """Look at one piece, on a worker."""
-    return reader.survey(rows[0], label)
-
-
-def held_out(rows: Sequence[Any], known: Known, schema: Schema) -> pd.DataFrame:
-    """Return the test rows of one piece, on a worker."""
-    return split_piece(rows[0], known, schema)[1]
-
-
 def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) -> Loaded:
     """Load the pieces of a shard, on a worker."""
-    parts = [
-        load_piece(split_piece(piece, each, schema)[0], each, schema)
-        for piece, each in zip(rows, known, strict=True)
-    ]
-    whole = joined(parts)
+    pairs = zip(rows, known, strict=True)
+    whole = sources.joined([load_piece(piece, each, schema) for piece, each in pairs])
     return replace(whole, y=schema.likelihood.encode(whole.y))
 
 
@@ -359,14 +316,13 @@ def predictions(frame: pd.DataFrame, model: Any, coverage: float) -> pd.DataFram
 
 
 def _columns(model: Any, predicted: Any, coverage: float) -> pd.DataFrame:
-    made: pd.DataFrame
-    classes = classes_of(model.estimator if isinstance(model, TableModel) else model)
-    if classes is not None:
-        made = predicted.to_frame(classes)
-    elif isinstance(model, TableModel):
-        made = predicted.to_frame(model.targets, coverage=coverage)
-    else:
-        made = predicted.to_frame([str(k) for k in range(model.n_outputs_)], coverage=coverage)
+    of_table = isinstance(model, TableModel)
+    classes = classes_of(model.estimator if of_table else model)
+    made: pd.DataFrame = (
+        predicted.to_frame(model.targets if of_table else None, coverage=coverage)
+        if classes is None
+        else predicted.to_frame(classes)
+    )
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -15,18 +15,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
-from probprop.data import shards
+from probprop.data import shards, sources
 from probprop.data.scratch import bytes_of
-from probprop.data.shards import (
-    NONE_KEPT,
-    DiskRows,
-    Folds,
-    Kept,
-    MemoryRows,
-    Training,
-    View,
-    read_here,
-)
+from probprop.data.shards import DiskRows, Folds, Kept, MemoryRows, Training, View
 from probprop.data.sources import (
     ArrayReader,
     Columnwise,
@@ -35,21 +26,11 @@ from probprop.data.sources import (
     Loaded,
     Network,
     Source,
-    array_source,
-    block_source,
-    check_no_columns,
-    joined,
 )
 from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.estimators import validation
 from probprop.estimators.base import Callback, plan_of, publish
-from probprop.estimators.cv import policy
-from probprop.estimators.cv.base import (
-    PBPEstimatorCV,
-    policy_of,
-    problem_of,
-    publish_stack,
-    search_of,
-)
+from probprop.estimators.cv import base, policy
 from probprop.estimators.cv.calibration import standard_error, weighted_mean
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.policy import Candidate, read_budget
@@ -58,8 +39,6 @@ from probprop.estimators.cv.search import (
     Evaluation,
     Problem,
     Running,
-    Search,
-    Stack,
     Trial,
     evaluate,
     in_a_file,
@@ -73,19 +52,12 @@ from probprop.estimators.ensemble import (
     seed_of,
 )
 from probprop.estimators.progress import Share, progress, progress_bar
-from probprop.estimators.validation import (
-    check_int,
-    check_option,
-    check_parameters,
-    relative_weights,
-)
 from probprop.inference.checkpoint import CheckpointFile, check_seed, settings_of, text_of
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
-    check_target_scale,
     leaving_features,
     marginal,
     measure,
@@ -204,11 +176,10 @@ def fit(
     If a worker of a cluster dies, other workers load its shards again, and the result is
     bit-identical on processors of one kind.
 
-    Cross-validated estimators outside memory: the rows of every shard are assigned
-    to `cv` folds, an int, or five if it is "auto". The search is run on a sample of 20,000 rows.
-    Then the networks of the stacked candidates are trained on all rows outside their folds, with
-    early stopping and calibration by out-of-fold predictions of the sample; `docs/guide/cluster.md`
-    has the steps. `oof_rows_` counts the rows with a target, in the order of the source.
+    Cross-validated estimators on rows that are not in memory run the search on a sample of 20,000
+    rows. Then the networks of the stacked candidates learn all rows outside their folds, of which
+    there are `cv`, an int, or five; `docs/guide/cluster.md` has the steps. `oof_rows_` counts the
+    rows with a target, in the order of the source.
 
     Examples
     --------
@@ -231,7 +202,7 @@ def fit(
     )
     for name, value in (("n_shards", n_shards), ("rounds", rounds)):
         if value is not None:
-            check_int(name, value, 1)
+            validation.check_int(name, value, 1)
             if not on_cluster:
                 raise ValueError(f"{name} is for a cluster: give a client, or leave it out.")
     if on_cluster and memory_limit is not None:
@@ -240,16 +211,21 @@ def fit(
             "of their own."
         )
     found = source_of(estimator, source, asked)
-    if on_cluster:
-        from probprop.data.cluster import client_or_local, load_shards  # it needs Dask
+    with ExitStack() as stack:
+        if on_cluster:
+            from probprop.data.cluster import client_or_local, load_shards  # it needs Dask
 
-        with client_or_local(client) as connected:
+            connected = stack.enter_context(client_or_local(client))
             rows: Any = load_shards(connected, found, n_shards)
-            model = finished(train(rows, estimator, rounds, checkpoint, callback), rows)
-        return model  # type: ignore[no-any-return]
-    limit = None if memory_limit is None and found.in_memory else bytes_of(memory_limit)
-    with rows_here(found, estimator, limit) as rows:
-        model = finished(train(rows, estimator, None, checkpoint, callback), rows)
+        else:
+            limit = None if memory_limit is None and found.in_memory else bytes_of(memory_limit)
+            rows = stack.enter_context(rows_here(found, estimator, limit))
+        model = train(rows, estimator, rounds, checkpoint, callback)
+        names, columns = rows.schema.feature_names, rows.schema.columns
+        if columns is not None and names is None:
+            return table_model(model, rows)
+        if names is not None:
+            model.feature_names_in_ = names
     return model  # type: ignore[no-any-return]
 
 
@@ -296,10 +272,10 @@ def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
         from probprop.data.tables import frame_source, table_reader
 
         return frame_source(table_reader(network, asked), given)
-    check_no_columns(asked)
+    sources.check_no_columns(asked)
     if isinstance(given, tuple) and given and not isinstance(given[0], tuple | list):
-        return array_source(ArrayReader(network), given)
-    return block_source(ArrayReader(network), given)
+        return sources.array_source(ArrayReader(network), given)
+    return sources.block_source(ArrayReader(network), given)
 
 
 def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:
@@ -317,7 +293,7 @@ def check_estimator(estimator: Any) -> None:
     if isinstance(estimator, PBPEnsemble):
         check_ensemble(estimator)
     elif isinstance(estimator, Network | CrossValidated):
-        check_parameters(estimator)
+        validation.check_parameters(estimator)
         if isinstance(estimator, CrossValidated):
             read_budget(estimator.budget)
     else:
@@ -340,35 +316,24 @@ def columnwise(
     def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
         return (given,) if isinstance(given, str) else tuple(given or ())
 
-    chosen = None if features is None else names(features)
-    texts = None if na is None else tuple(na)
+    chosen, texts = (None if given is None else names(given) for given in (features, na))
     return Columnwise(names(target), chosen, names(drop), weight, names(error), texts)
 
 
 @contextmanager
 def rows_here(
-    source: Source, estimator: Estimator, limit: int | None, test: Kept = NONE_KEPT
+    source: Source, estimator: Estimator, limit: int | None, test: Kept = shards.NONE_KEPT
 ) -> Iterator[MemoryRows | DiskRows]:
     """Yield all rows of a source on this machine; None is no limit of memory."""
     n_sample = SAMPLE if isinstance(estimator, CrossValidated) else 0
     seed = _random_state(estimator)
     seed = seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
-    with read_here(source, limit, seed, test=test, n_sample=n_sample) as rows:
+    with shards.read_here(source, limit, seed, test=test, n_sample=n_sample) as rows:
         yield rows
 
 
 def _random_state(estimator: Estimator) -> Any:
     return seed_of(estimator) if isinstance(estimator, PBPEnsemble) else estimator.random_state
-
-
-def finished(model: Any, rows: MemoryRows | ShardedRows) -> Any:
-    """Return a fitted estimator with the names of its features, or with its table."""
-    names, columns = rows.schema.feature_names, rows.schema.columns
-    if columns is not None and names is None:
-        return table_model(model, rows)
-    if names is not None:
-        model.feature_names_in_ = names
-    return model
 
 
 def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
@@ -384,14 +349,8 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
             baseline = marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
         else:
             baseline = marginal(merged([summary.y for summary in rows.summaries]))
-    return TableModel(
-        model,
-        columns.encoder,
-        targets[0] if len(targets) == 1 else targets,
-        reader.counting,
-        reader.na,
-        baseline,
-    )
+    target = targets[0] if len(targets) == 1 else targets
+    return TableModel(model, columns.encoder, target, reader.counting, reader.na, baseline)
 
 
 def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array) -> pd.DataFrame:
@@ -399,14 +358,14 @@ def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array
 
     The files are read once more, by the workers of a cluster if there is one.
     """
-    known = [each.with_out(numbers) for each in rows.known]
+    import pandas as pd  # arrays do without it
+
     if isinstance(rows, MemoryRows | DiskRows):
-        pairs = shards.paired(known, source.pieces(rows.schema))
-        frames = [shards.split_piece(piece.rows, each, rows.schema)[1] for each, piece in pairs]
+        pairs = shards.paired(rows.known, source.pieces(rows.schema))
+        frames = [shards.rows_of_piece(p.rows, k, rows.schema, numbers) for k, p in pairs]
     else:
-        frames = rows.taken(known)
-    frame: pd.DataFrame = shards.together(frames).set_axis(np.unique(numbers))
-    return frame.loc[numbers]
+        frames = rows.taken(numbers)
+    return pd.concat(frames).set_axis(np.unique(numbers)).loc[numbers]
 
 
 # ---- Training
@@ -485,29 +444,28 @@ def _train_network(
 
 def fit_cross_validated(
     rows: ShardedRows,
-    estimator: PBPEstimatorCV,
+    estimator: base.PBPEstimatorCV,
     n_rounds: int | None,
     checkpoint: _Path | None,
     callback: Callable[[Share], object] | None,
-) -> PBPEstimatorCV:
+) -> base.PBPEstimatorCV:
     """Return a fitted clone of the estimator."""
-    auto = isinstance(estimator.cv, str)
-    if not auto and not isinstance(estimator.cv, int | np.integer):
+    if auto := isinstance(estimator.cv, str):
+        validation.check_option("cv", estimator.cv, ["auto"])
+    elif isinstance(estimator.cv, int | np.integer):
+        validation.check_int("cv", estimator.cv, 2)
+    else:
         raise TypeError(
             'cv must be "auto" or an int for rows that are not all in memory, which are assigned '
             f"to folds wherever they are, not {type(estimator.cv).__name__}."
         )
-    if auto:
-        check_option("cv", estimator.cv, ["auto"])
-    else:
-        check_int("cv", estimator.cv, 2)
     model: Any = clone(estimator)
     model.n_features_in_ = rows.schema.n_features
     likelihood, n = rows.schema.likelihood, shards.n_rows(rows.summaries)
     mean_weight = shards.mean_weight(rows.summaries)
     spreads = shards.standardizer_of_all(rows.summaries, Plan(likelihood)).spreads
     rng = check_random_state(model.random_state)
-    line = policy_of(model, n)
+    line = base.policy_of(model, n)
     split = Folds(rng.randint(2**31 - 1), min(policy.N_FOLDS if auto else model.cv, n))
     sample, fold_of = _sample(rows, split)
     x = merged([summary.x for summary in rows.summaries])
@@ -521,8 +479,8 @@ def fit_cross_validated(
     ][: line.n_folds if auto else None]
     seed = rng.randint(2**31 - 1)
     weights = sample.weights
-    weights = None if weights is None else relative_weights(weights, mean_weight)
-    problem = problem_of(model, likelihood, sample.X, sample.y, weights, folds)
+    weights = None if weights is None else validation.relative_weights(weights, mean_weight)
+    problem = base.problem_of(model, likelihood, sample.X, sample.y, weights, folds)
     problem = replace(problem, step=rows.advance())
     n_train, n_classes = len(folds[0].train), likelihood.n_classes
     rungs = policy.rungs_of(model.budget, len(sample.y), n_train, n_classes)
@@ -531,14 +489,21 @@ def fit_cross_validated(
         in_a_file(problem, path, model, rungs) as problem,
         progress(model.verbose, callback) as report,
     ):
-        search, found = _searched(
-            rows,
-            model,
-            replace(problem, folds=folds[: line.n_search_folds]),
-            rungs,
-            seed,
-            lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
-        )
+        positive = bool((merged([summary.y for summary in rows.summaries]).low > 0.0).all())
+        few = replace(problem, folds=folds[: line.n_search_folds])
+
+        def chosen(share: Share) -> None:
+            report(Share(_SHARE_OF_CHOICE * share, share.stage))
+
+        search, candidates = base.search_of(model, few, rungs, seed, chosen, positive)
+        if not positive and any(candidate.power is not None for candidate in candidates):
+            raise ValueError(
+                "power of a candidate is for targets that are all above 0, but some are not: leave "
+                "such rows out, or give candidates without a power."
+            )
+        found = search.run(candidates)
+        if found.interrupted:
+            raise KeyboardInterrupt
         trained = list[Evaluation]()
         n_train = n * (split.n_folds - 1) // split.n_folds
         rungs = policy.rungs_of(model.budget, n, n_train, n_classes)
@@ -559,7 +524,7 @@ def fit_cross_validated(
     if hasattr(calibration, "range"):  # the range of all rows; for classification there is none
         whole = calibration.range.grown(bounds.apply(ends))
         calibrated = calibrated._replace(calibration=replace(calibration, range=whole))
-    publish_stack(model, found, calibrated, problem, mean_weight)
+    base.publish_stack(model, found, calibrated, problem, mean_weight)
     model.bounds_ = bounds
     model.oof_rows_ = sample.number
     model.n_samples_seen_ = n
@@ -582,31 +547,9 @@ def _sample(rows: ShardedRows, split: Folds) -> tuple[Loaded, Array]:
     sizes = {summary.shard: summary.n for summary in rows.summaries}
     n_of = dict(zip(sizes, shards.sample_sizes([*sizes.values()], SAMPLE), strict=True))
     parts, folds = zip(*rows.map(draw, split, n_of), strict=True)
-    whole: Any = joined(parts)
+    whole: Any = sources.joined(parts)
     order = np.argsort(whole.number)
     return whole[order], np.concatenate(folds)[order]
-
-
-def _searched(
-    rows: ShardedRows,
-    model: Any,
-    problem: Problem,
-    rungs: Sequence[int],
-    seed: int,
-    report: Callable[[Share], None],
-) -> tuple[Search, Stack]:
-    """Run the search on the sample."""
-    positive = bool((merged([s.y for s in rows.summaries]).low > 0.0).all())
-    search, candidates = search_of(model, problem, rungs, seed, report, positive)
-    if not positive and any(candidate.power is not None for candidate in candidates):
-        raise ValueError(
-            "power of a candidate is for targets that are all above 0, but some are not: leave "
-            "such rows out, or give candidates without a power."
-        )
-    found = search.run(candidates)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    return search, found
 
 
 # ---- The networks of the folds
@@ -635,6 +578,26 @@ def _view(problem: Problem, candidate: Candidate, bounds: InputBounds, mean_weig
     return View(plan, bounds, encoding, transformation, encodings.joint, mean_weight)
 
 
+Measured = Sequence[tuple[Moments, Moments]]  # X and y of folds
+
+
+def _fold_standardizer(
+    view: View, others: Measured, every: Measured, spreads: FloatArray
+) -> Standardizer:
+    """Return the standardizer of a network that learns the other folds."""
+    y = merged([y for _, y in others]) if view.plan.likelihood.standardises_target else None
+    if view.encoding is not None:
+        standardizer = leaving_features(view.encoding.n_outputs, y)
+    else:
+        own = standardizer_of(merged([x for x, _ in others]), y)
+        standardizer = with_usual_scales(own, spreads)
+    if y is not None:
+        all_y, relative = merged([y for _, y in every]), view.transformation is not None
+        standardizer = with_usual_target_scale(standardizer, y, all_y, relative=relative)
+        shards.check_targets(standardizer, all_y, view.plan)
+    return standardizer
+
+
 Files = Callable[[int, int], CheckpointFile | None]
 """Returns the checkpoint of a fold on the way to so many epochs: there is one for each check."""
 
@@ -655,43 +618,21 @@ class Networks:
         self.rows, self.sample, self.candidate, self.view = rows, problem, candidate, view
         self.n_rounds = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
         measured = rows.map(measure_folds, split, view)
+        every = [own for of in measured for own in of if own]
         self.trainings: list[Training] = []
         for i, fold in enumerate(problem.folds):
             others = [own for of in measured for j, own in enumerate(of) if j != i and own]
-            every = [own for of in measured for own in of if own]
-            standardizer = self._standardizer(others, every, spreads)
-            shared = (view, standardizer, RandomState(fold.seed), self.n_rounds)
+            scales = _fold_standardizer(view, others, every, spreads)
+            shared = (view, scales, RandomState(fold.seed), self.n_rounds)
             begun = shards.start_training(rows, *shared, n_epochs=0, folds=split, fold=i)
             self.trainings.append(begun)
-
-    def _standardizer(
-        self,
-        others: Sequence[tuple[Moments, Moments]],
-        every: Sequence[tuple[Moments, Moments]],
-        spreads: FloatArray,
-    ) -> Standardizer:
-        """Return the standardizer of a network that is trained on the other folds."""
-        plan = self.view.plan
-        y = merged([y for _, y in others]) if plan.likelihood.standardises_target else None
-        if (encoding := self.view.encoding) is not None:
-            standardizer = leaving_features(encoding.n_outputs, y)
-        else:
-            own = standardizer_of(merged([x for x, _ in others]), y)
-            standardizer = with_usual_scales(own, spreads)
-        if y is not None:
-            all_y = merged([y for _, y in every])
-            relative = self.candidate.power is not None
-            standardizer = with_usual_target_scale(standardizer, y, all_y, relative=relative)
-            check_target_scale(standardizer.y_scale)
-            standardizer.check_y(np.array([all_y.low, all_y.high]), plan.dtype)
-        return standardizer
 
     def evaluate(self) -> Evaluation:
         """Evaluate each network on the rows of the sample in its fold."""
         none = Rows(self.sample.y[:0], None, self.sample.y[:0])
-        runs = [Run(self.view.plan, own.fitted, none, None) for own in self.trainings]
+        runs = tuple(Run(self.view.plan, own.fitted, none, None) for own in self.trainings)
         history = tuple(list(own.history) for own in self.trainings)
-        trial = Running(Trial(self.candidate), tuple(runs), history)
+        trial = Running(Trial(self.candidate), runs, history)
         return evaluate(trial, self.sample, self.sample.folds)
 
     def train(self, rungs: Sequence[int], files: Files, report: Report) -> Evaluation:
@@ -709,25 +650,22 @@ class Networks:
                 self.trainings[i] = shards.make_epochs(now, self.rows, end, files(i, end), told)
             found = self.evaluate()
             if not found.is_finite:
-                if best is None:
-                    raise FloatingPointError(
-                        "The networks made no finite predictions of the rows held out. Look for "
-                        "outliers in X and y, or give `candidates` that have fewer layers."
-                    )
-                return best
-            gain = None if best is None else found.log_p - best.log_p
-            if best is None or found.score > best.score:
-                best = found
-            if gain is not None:
-                # Training continues, for twice the epochs, if the gain is above one standard error.
-                weights = found.oof.weights
+                break
+            before, best = best, found if best is None or found.score > best.score else best
+            if before is not None:
+                # The next epochs, twice as many, are made for a gain above one standard error.
+                gain, weights = found.log_p - before.log_p, found.oof.weights
                 if weighted_mean(gain, weights) <= standard_error(gain, weights):
-                    return best
-        assert best is not None
+                    break
+        if best is None:
+            raise FloatingPointError(
+                "The networks made no finite predictions of the rows held out. Look for outliers "
+                "in X and y, or give `candidates` that have fewer layers."
+            )
         return best
 
 
-def _files(path: _Path | None, model: PBPEstimatorCV, networks: Networks, group: int) -> Files:
+def _files(path: _Path | None, model: base.PBPEstimatorCV, networks: Networks, group: int) -> Files:
     if path is None:
         return lambda fold, n_epochs: None
     data, settings = shards.digest_of(networks.rows), settings_of(model) | networks.rows.settings

@@ -67,11 +67,7 @@ class Shape:
 
 
 def shape_of(n: int, n_columns: int, n_wide: int = 0) -> Shape:
-    """Return how n rows are assigned to piles, independently of the memory limit.
-
-    >>> shape_of(5_000_000, 21).n_piles
-    201
-    """
+    """Return how n rows are put into piles; the memory limit has no say in it."""
     n_piles = -(-_CELL * n * n_columns // PILE_BYTES)
     n_wide_piles = min(-(-_CELL * n * n_wide // PILE_BYTES), n // _FEWEST_WIDE)
     n_piles = min(_MOST_PILES, max(1, n_piles, n_wide_piles))
@@ -232,11 +228,7 @@ def bytes_of(limit: int | float | str | None) -> int:
 
 
 def in_words(n_bytes: float) -> str:
-    """Return a size in words.
-
-    >>> in_words(2e9), in_words(512_300_000), in_words(20)
-    ('2 GB', '512 MB', '20 bytes')
-    """
+    """Return a size as people write it, such as 512 MB."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if n_bytes >= size:
             return f"{n_bytes / size:.3g} {unit}"

@@ -25,38 +25,19 @@ from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import MOST_RAMPS
 from probprop.estimators.cv.missing import Completed, Joint, complete
-from probprop.estimators.validation import mean_weight_of, relative_weights
-from probprop.inference import training
+from probprop.estimators.validation import (
+    mean_weight_of,
+    refuse_empty_columns,
+    relative_weights,
+)
+from probprop.inference import standardize, training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, checked, digest
 from probprop.inference.inputs import Encoded, Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import features
-from probprop.inference.standardize import (
-    Moments,
-    Standardizer,
-    check_target_scale,
-    identity_standardizer,
-    measure,
-    merged,
-    standardizer_of,
-)
-from probprop.inference.training import (
-    Fitted,
-    MapShards,
-    Part,
-    Rows,
-    Schedule,
-    Setting,
-    Shard,
-    State,
-    check_learned,
-    in_threads,
-    rounds,
-    shard_order,
-    target_variance,
-)
+from probprop.inference.standardize import Moments, Standardizer
 
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
@@ -88,20 +69,20 @@ class Summary:
 def summarize(loaded: Loaded, k: int, likelihood: Likelihood) -> Summary:
     """Measure the rows of shard k, whose targets are encoded."""
     n, y = len(loaded.y), loaded.y
-    y_moments = measure(y.reshape(n, -1))
+    y_moments = standardize.measure(y.reshape(n, -1))
     target = y_moments
     if likelihood.task == "classification" and y.ndim == 1 and likelihood.n_outputs > 1:
         share = np.bincount(y.astype(np.int64), minlength=likelihood.n_outputs) / n
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
     weight = 1.0 if loaded.weights is None else mean_weight_of(loaded.weights)
-    return Summary(k, n, measure(loaded.X), y_moments, target, weight)
+    return Summary(k, n, standardize.measure(loaded.X), y_moments, target, weight)
 
 
 def warn_of_order(summaries: Sequence[Summary]) -> None:
     """Warn of shards whose targets differ, as if the files were sorted by the target."""
     parts = [summary.target for summary in summaries]
-    whole = merged(parts)
+    whole = standardize.merged(parts)
     mean, variance = whole.mean * whole.unit, whole.variance * whole.unit**2
     between = np.sum([p.n / whole.n * (p.mean * p.unit - mean) ** 2 for p in parts], axis=0)
     varies = variance > 0.0
@@ -132,7 +113,7 @@ class Folds:
 
     def order(self, shard: int, n: int) -> Array:
         """Return the n rows of a shard in random order."""
-        return shard_order(self.seed, shard, n)
+        return training.shard_order(self.seed, shard, n)
 
     def learned(self, shard: int, n: int, fold: int) -> Array:
         """Return the training rows of the network of a fold, in random order."""
@@ -163,16 +144,18 @@ class View:
         """Return targets on its scale."""
         return y if self.transformation is None else self.transformation.forward(y)
 
-    def rows(self, loaded: Loaded, standardizer: Standardizer, completed: Completed) -> Rows:
-        """Return rows for a training."""
+    def rows(
+        self, loaded: Loaded, standardizer: Standardizer, completed: Completed
+    ) -> training.Rows:
+        """Return rows as a training takes them."""
         inputs = completed.inputs(self.encoding, self.plan.dtype)
         entries, X_var = features(self.plan, standardizer, inputs)
         weights, y_std = loaded.weights, loaded.y_std
         if weights is not None:  # also if all are 1: other shards may have other weights
             relative = relative_weights(weights, self.mean_weight)
             weights = np.ones(len(weights)) if relative is None else relative
-        y_var = None if y_std is None else target_variance(self.plan, standardizer, y_std)
-        return Rows(entries, X_var, self.y(loaded.y), weights, y_var)
+        y_var = None if y_std is None else training.target_variance(self.plan, standardizer, y_std)
+        return training.Rows(entries, X_var, self.y(loaded.y), weights, y_var)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,15 +175,17 @@ class Learner:
     def learned(self, shard: int, n: int) -> Array:
         """Return which of the n rows of a shard it is trained on, in random order."""
         if self.folds is None:
-            return shard_order(self.seed, shard, n)
+            return training.shard_order(self.seed, shard, n)
         return self.folds.learned(shard, n, self.fold)
 
-    def shard(self, loaded: Loaded, k: int) -> Shard:
-        """Return its training rows of shard k; they are encoded when needed."""
+    def shard(self, loaded: Loaded, k: int) -> training.Shard:
+        """Return what it learns of shard k; the rows are encoded when they are asked for."""
         order = self.learned(k, len(loaded.y))
         return partial(self._part, loaded, self.view.completed(loaded.X), order)
 
-    def _part(self, loaded: Loaded, completed: Completed, order: Array, part: Part) -> Rows:
+    def _part(
+        self, loaded: Loaded, completed: Completed, order: Array, part: training.Part
+    ) -> training.Rows:
         rows = order[part.places(len(order))]
         return self.view.rows(loaded[rows], self.standardizer, completed[rows])
 
@@ -210,16 +195,16 @@ class Training:
     """The training of one network, and its state."""
 
     learner: Learner
-    setting: Setting
-    state: State
+    setting: training.Setting
+    state: training.State
     history: Sequence[Epoch] = ()
     log_evidence: float = 0.0
 
     @property
-    def fitted(self) -> Fitted:
-        """Its current result."""
+    def fitted(self) -> training.Fitted:
+        """What it has reached."""
         reached = (self.state.posterior, self.learner.standardizer, self.history[-1])
-        return Fitted(*reached, self.log_evidence, self.setting.schedule.n)
+        return training.Fitted(*reached, self.log_evidence, self.setting.schedule.n)
 
 
 def start_training(
@@ -237,10 +222,12 @@ def start_training(
     near = folds is not None or n_epochs == 1
     begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, near_draw=near)
     learner = Learner(view, standardizer, random_state.randint(2**31 - 1), folds, fold)
-    schedule = Schedule(rows.sizes(learner), n_rounds, learner.seed)
+    schedule = training.Schedule(rows.sizes(learner), n_rounds, learner.seed)
     columns = none.X if view.encoding is None else Encoded(none.X, view.encoding.basis)
-    setting = Setting(view.plan, standardizer, schedule, n_epochs, view.plan.groups(columns))
-    return Training(learner, setting, State(begun.posterior))
+    setting = training.Setting(
+        view.plan, standardizer, schedule, n_epochs, view.plan.groups(columns)
+    )
+    return Training(learner, setting, training.State(begun.posterior))
 
 
 def make_epochs(
@@ -262,7 +249,7 @@ def make_epochs(
         reached = (found.state, found.history, found.log_evidence)
         now = Training(now.learner, now.setting, *reached)
     try:
-        for state, made in rounds(now.setting, now.state, rows.mapped(now.learner)):
+        for state, made in training.rounds(now.setting, now.state, rows.mapped(now.learner)):
             now = replace(now, state=state)
             if made is not None:
                 gained = made.sum_log_Z if made.n_iter == 1 else 0.0
@@ -275,7 +262,7 @@ def make_epochs(
     finally:
         if file is not None:
             file.flush()
-    check_learned(list(now.history))
+    training.check_learned(list(now.history))
     return now
 
 
@@ -297,32 +284,30 @@ def mean_weight(summaries: Sequence[Summary]) -> float:
 
 def digest_of(rows: Any) -> str:
     """Return a digest of all rows, and of how they are assigned to shards or piles."""
-    return digest([np.frombuffer(each.encode(), np.uint8) for each in rows.map(shard_digest)])
-
-
-def shard_digest(loaded: Loaded, k: int) -> str:
-    """Return a digest of the rows of a shard."""
-    return digest([loaded.X, loaded.y, loaded.weights, loaded.y_std])
+    each = rows.map(lambda rows, k: digest([rows.X, rows.y, rows.weights, rows.y_std]))
+    return digest([np.frombuffer(own.encode(), np.uint8) for own in each])
 
 
 def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardizer:
-    """Return the standardizer of all rows; refuse data that no network could be trained on."""
-    x, y = merged([s.x for s in summaries]), merged([s.y for s in summaries])
-    if len(empty := np.flatnonzero(x.n == 0)):
-        raise ValueError(
-            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
-            "about them. Leave them out."
-        )
+    """Return the standardizer of all rows; refuse what no network could be trained on."""
+    x = standardize.merged([s.x for s in summaries])
+    y = standardize.merged([s.y for s in summaries])
+    refuse_empty_columns(x.n == 0)
     likelihood = plan.likelihood
     if plan.standardize:
-        found = standardizer_of(x, y if likelihood.standardises_target else None)
+        found = standardize.standardizer_of(x, y if likelihood.standardises_target else None)
     else:
         n_targets = likelihood.n_outputs if likelihood.standardises_target else 1
-        found = identity_standardizer(len(x.n), n_targets)
+        found = standardize.identity_standardizer(len(x.n), n_targets)
     if likelihood.standardises_target:
-        check_target_scale(found.y_scale)
-        found.check_y(np.array([y.low, y.high]), plan.dtype)
+        check_targets(found, y, plan)
     return found
+
+
+def check_targets(standardizer: Standardizer, y: Moments, plan: Plan) -> None:
+    """Refuse targets, measured over all rows, that no network could be trained on."""
+    standardize.check_target_scale(standardizer.y_scale)
+    standardizer.check_y(np.array([y.low, y.high]), plan.dtype)
 
 
 # ---- Rows on this machine. `ClusterRows` has the attributes and methods of `DiskRows`.
@@ -335,7 +320,6 @@ class MemoryRows:
     schema: Schema
     loaded: Loaded
     known: Sequence[Known]
-    held_out: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +329,6 @@ class DiskRows:
     schema: Schema
     scratch: Scratch  # the fields of `Loaded`, with y as the likelihood encodes it
     known: Sequence[Known]
-    held_out: Any = None
 
     @cached_property
     def summaries(self) -> list[Summary]:
@@ -369,11 +352,11 @@ class DiskRows:
         """Return the number of training rows of a network."""
         return (sum(learner.n_learned(summary.n) for summary in self.summaries),)
 
-    def mapped(self, learner: Learner) -> MapShards:
+    def mapped(self, learner: Learner) -> training.MapShards:
         """Return the map over the one shard."""
-        return in_threads([partial(self._part, learner)], 1)
+        return training.in_threads([partial(self._part, learner)], 1)
 
-    def _part(self, learner: Learner, part: Part) -> Rows:
+    def _part(self, learner: Learner, part: training.Part) -> training.Rows:
         chosen = None if learner.folds is None else learner.learned
         loaded = _loaded(self.scratch.part(part.seed, part.n_iter, part.n_round, chosen))
         view = learner.view
@@ -387,11 +370,7 @@ class DiskRows:
 
 
 def sample_sizes(sizes: Sequence[int], n: int) -> list[int]:
-    """Return how many of n rows each shard gives: its share of all rows.
-
-    >>> sample_sizes([10, 30, 60], 10), sample_sizes([2, 3], 10)
-    ([1, 3, 6], [2, 3])
-    """
+    """Return how many of n rows each shard gives: its share of all rows."""
     ends = np.cumsum([0, *sizes])
     drawn: list[int] = np.diff(np.rint(ends * min(1.0, n / ends[-1])).astype(int)).tolist()
     return drawn
@@ -415,11 +394,6 @@ class Known(NamedTuple):
     first: int  # the number of the first one among all rows
     out: Array  # the places of the test rows
 
-    def with_out(self, numbers: Array) -> Known:
-        """Return the piece with another test set: its rows with these numbers."""
-        places = numbers - self.first
-        return self._replace(out=places[(places >= 0) & (places < self.n)])
-
 
 def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
     """Return the pieces after the first pass, with a test set drawn from all of them."""
@@ -433,27 +407,29 @@ def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
         )
     firsts, each = np.cumsum([0, *sizes]).tolist(), sample_sizes(sizes, n_out)
     return [
-        Known(survey.label, survey.n, firsts[i], shard_order(seed, i, survey.n)[: each[i]])
+        Known(survey.label, survey.n, firsts[i], training.shard_order(seed, i, survey.n)[: each[i]])
         for i, survey in enumerate(surveys)
     ]
 
 
-def split_piece(rows: Any, known: Known, schema: Schema) -> tuple[Any, Any]:
-    """Return the training rows of a piece, and the frame of its test rows, if any."""
-    if not len(known.out):
-        return rows, None
-    frame = schema.reader.rows(rows, known.label)
-    _check_unchanged(known, len(frame))
-    out = np.isin(np.arange(len(frame)), known.out)
-    return frame[~out], frame[out]
+def numbers_out(known: Sequence[Known]) -> Array:
+    """Return the numbers, ascending, of the rows that are held out."""
+    return np.concatenate([each.first + np.sort(each.out) for each in known])
 
 
 def load_piece(rows: Any, known: Known, schema: Schema) -> Loaded:
-    """Load the training rows of a piece; refuse a piece that has changed."""
-    loaded = schema.load(rows, known.label)
-    numbers = np.delete(np.arange(known.first, known.first + known.n), known.out)
-    _check_unchanged(known, len(loaded.X) + len(known.out))
-    return replace(loaded, number=numbers)
+    """Load the rows of a piece that are learned; refuse a piece that has changed."""
+    loaded: Loaded = schema.reader.load(rows, known.label, schema.columns)
+    _check_unchanged(known, len(loaded.X))
+    loaded = replace(loaded, number=known.first + np.arange(known.n))
+    return loaded[np.delete(np.arange(known.n), known.out)] if len(known.out) else loaded
+
+
+def rows_of_piece(rows: Any, known: Known, schema: Schema, numbers: Array) -> Any:
+    """Return the rows of a piece of a table that have one of these numbers, as a frame."""
+    frame = schema.reader.rows(rows, known.label)
+    _check_unchanged(known, len(frame))
+    return frame[np.isin(known.first + np.arange(len(frame)), numbers)]
 
 
 def paired(known: Sequence[Known], pieces: Iterator[Piece]) -> Iterator[tuple[Known, Piece]]:
@@ -489,23 +465,16 @@ def read_here(
     surveys = [source.reader.survey(piece.rows, piece.label) for piece in source.pieces(None)]
     schema = source.reader.agree(surveys)
     n = sum(each.n for each in surveys)
-    n_wide = _n_encoded(schema.n_features) if n_sample else 0
+    # Numbers of 8 bytes that an encoded row of single precision takes, at most.
+    bins = max((b for b in _BINS if b * schema.n_features <= MOST_RAMPS), default=0)
+    n_wide = (schema.n_features * (1 + bins) + 1) // 2 if n_sample else 0
     shape = shape_of(n, schema.n_numbers, n_wide)
     most_test = int(min(test.most, budget / 8 / (_CELL * schema.n_features)))
     known = known_pieces(surveys, Kept(test.share, most_test), seed)
-    frames = list[Any]()
-
-    def loaded() -> Iterator[Loaded]:
-        for before, piece in paired(known, source.pieces(schema)):
-            rows, frame = split_piece(piece.rows, before, schema)
-            frames.append(frame)
-            part = load_piece(rows, before, schema)
-            del rows  # before the next piece is read
-            yield part
-
+    pairs = paired(known, source.pieces(schema))
+    loaded = (load_piece(piece.rows, before, schema) for before, piece in pairs)
     if COPIES * shape.n_bytes + _CELL * n * n_wide <= budget:
-        rows = joined([*loaded()])
-        yield MemoryRows(schema, rows, known, together(frames))
+        yield MemoryRows(schema, joined([*loaded]), known)
         return
     check_parts_fit(shape, int(budget))
     needed = _COPIES_OF_SAMPLE * _CELL * min(n, n_sample) * n_wide
@@ -515,17 +484,11 @@ def read_here(
             f"features: give at least {in_words(RESERVED + needed)}, or fit one network."
         )
     with scratch(shape, seed, int(budget)) as file:
-        for part in loaded():
+        for part in loaded:
             if len(part.X):
                 file.add(_records(replace(part, y=schema.likelihood.encode(part.y))))
         file.write()
-        yield DiskRows(schema, file, known, together(frames))
-
-
-def _n_encoded(n_features: int) -> int:
-    """Return the numbers of 8 bytes that an encoded row of single precision takes, at most."""
-    bins = [n for n in _BINS if n * n_features <= MOST_RAMPS]
-    return (n_features + max(bins, default=0) * n_features + 1) // 2
+        yield DiskRows(schema, file, known)
 
 
 def _records(rows: Loaded) -> Array:
@@ -541,13 +504,3 @@ def _loaded(records: Array) -> Loaded:
     found = Loaded(**{name: records[name] for name in records.dtype.names or ()})
     assert found.number is not None
     return replace(found, number=found.number.astype(np.int64))
-
-
-def together(frames: Sequence[Any]) -> Any:
-    """Return the test rows, as they are in the table; None if there are none."""
-    frames = [frame for frame in frames if frame is not None]
-    if not frames:
-        return None
-    import pandas as pd  # arrays do without it
-
-    return pd.concat(frames, ignore_index=True)

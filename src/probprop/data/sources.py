@@ -89,11 +89,6 @@ class Schema:
     columns: Columns | None = None  # of a table
     n_without_target: int = 0  # rows of a table that are left out
 
-    def load(self, piece: Any, label: str) -> Loaded:
-        """Check and encode the rows of a piece that count."""
-        loaded: Loaded = self.reader.load(piece, label, self.columns)
-        return loaded
-
 
 class Piece(NamedTuple):
     """Some rows: a tuple of arrays, a frame, or a part of a file."""
@@ -114,11 +109,7 @@ class Source:
 
 
 def cuts(n: int, n_parts: int) -> list[tuple[int, int]]:
-    """Return where each of several parts of n rows begins and ends.
-
-    >>> cuts(5, 2)
-    [(0, 2), (2, 5)]
-    """
+    """Return where each of several parts of n rows begins and ends."""
     ends = np.linspace(0, n, max(1, min(n, n_parts)) + 1).astype(int)
     return [*pairwise(ends.tolist())]
 
@@ -261,26 +252,17 @@ def block_source(reader: ArrayReader, blocks: Any) -> Source:
     """Return blocks of arrays, which can be started again, as a source."""
     start = restarting(blocks)
 
-    def pieces(schema: Schema | None) -> Iterator[Piece]:
-        for i, block in enumerate(start()):
-            yield Piece(f"block {i}", block)
-
     def tasks(n: int) -> list[Piece]:
         raise TypeError(
             "an iterable of blocks is for one machine: leave the client out, or write the "
             "blocks to Parquet files that all workers can read."
         )
 
-    return Source(reader, pieces, tasks)
+    return Source(reader, lambda _: (Piece(f"block {i}", b) for i, b in enumerate(start())), tasks)
 
 
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
-    """Return a function that restarts the blocks; refuse an iterator.
-
-    >>> start = restarting([1, 2])
-    >>> list(start()), list(start())
-    ([1, 2], [1, 2])
-    """
+    """Return what starts the blocks again; refuse what can be iterated over only once."""
     if callable(blocks):
         return lambda: iter(blocks())
     if not hasattr(blocks, "__iter__"):

@@ -11,16 +11,8 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
-from probprop.data.sources import (
-    Columnwise,
-    Loaded,
-    Piece,
-    Schema,
-    Source,
-    check_takes_errors,
-    cuts,
-    values_likelihood,
-)
+from probprop.data import sources
+from probprop.data.sources import Columnwise, Loaded, Piece, Schema, Source
 from probprop.inference.likelihoods import of_labels
 from probprop.table import encoding
 from probprop.table.cells import without_marks
@@ -95,7 +87,7 @@ class TableReader:
             raise TableError(f"{surveys[0].label} has no row with a value of the target{above}.")
         columns = agreed(found, self.wanted)
         likelihood = (
-            values_likelihood(self.network, len(self.wanted.targets))
+            sources.values_likelihood(self.network, len(self.wanted.targets))
             if columns.classes is None
             else of_labels(columns.classes, columns.classes)
         )
@@ -121,7 +113,7 @@ def table_reader(network: Any, asked: Columnwise) -> TableReader:
     if classes:
         check_one_target(asked.targets)
     if counting.error:
-        check_takes_errors(network, f"the column {counting.error[0]!r} of errors")
+        sources.check_takes_errors(network, f"the column {counting.error[0]!r} of errors")
     drop = (*asked.drop, *counting.names)
     wanted = Wanted(asked.targets, asked.features, drop, classes, takes_gaps(network))
     return TableReader(network, wanted, counting, asked.na)
@@ -154,7 +146,7 @@ def frame_source(reader: TableReader, frame: pd.DataFrame) -> Source:
     def tasks(n: int) -> list[Piece]:
         return [
             Piece(f"Rows {start + 1:,} to {stop:,}", frame.iloc[start:stop])
-            for start, stop in cuts(len(frame), n)
+            for start, stop in sources.cuts(len(frame), n)
         ]
 
     return Source(reader, lambda schema: iter([Piece("The table", frame)]), tasks, in_memory=True)

@@ -16,11 +16,9 @@ from probprop.distributions.base import moments_in_words, short_repr
 from probprop.inference.inputs import Encoded, Samples, canonical, dense, is_listed, readable
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.reference import sampled as reference
 
 _PRODUCTS = 1 << 30  # of weights and rows in a block, some 100 ms; Ctrl-C is heard between blocks
 _LEAST_ROWS = 256
-_CACHED = 1 << 18  # weights: above, BLAS is faster, as the weights exceed the caches
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,22 +81,12 @@ class SampledNetwork:
 def _outputs(
     network: SampledNetwork, rows: Samples, with_gradient: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return f and df_dX of some rows (no derivatives: (0, 0)), read where they lie.
-
-    `probprop.reference.sampled` is the same in NumPy, and takes the networks of very many weights.
-    """
+    """Return f and df_dX of some rows (no derivatives: (0, 0)), read where they lie."""
     standardizer = network.standardizer
     if is_listed(rows) and standardizer.x_mean.any():  # they have to be centered
         f, df_dX = _outputs(network, dense(rows), with_gradient)
         encoded = with_gradient and isinstance(rows, Encoded)
         return f, rows.by_columns(df_dX) if encoded else df_dX
-    if not is_listed(rows) and sum(w.size for w in network.weights) > _CACHED:
-        Xs, _ = standardizer.transform_X(rows, np.dtype(np.float64))
-        f, df_dX = reference.output(network.weights, Xs), np.zeros((0, 0))
-        if with_gradient:
-            f, df_dX = reference.output_and_gradient(network.weights, Xs)
-        f = f * standardizer.y_scale + standardizer.y_mean
-        return f, df_dX / standardizer.x_scale[: df_dX.shape[1]] * standardizer.y_scale
     return _kernel.sampled_outputs(
         [np.ascontiguousarray(w, np.float64) for w in network.weights],
         readable(rows),
@@ -114,11 +102,6 @@ def sample_network(
     posterior: Posterior, standardizer: Standardizer, random_state: RandomState
 ) -> SampledNetwork:
     """Draw every weight from its Gaussian, [PBP15] Eq. (8)."""
-    if posterior.output_layer is not None:
-        raise ValueError(
-            'sample_functions is not available for output_layer="full", whose features are moments '
-            'of the hidden units: fit with output_layer="mean_field".'
-        )
     weights = tuple(
         np.asarray(m + np.sqrt(v) * random_state.standard_normal(m.shape), np.float64)
         for m, v in zip(posterior.m_w, posterior.v_w, strict=True)

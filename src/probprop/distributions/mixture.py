@@ -25,18 +25,7 @@ from sklearn.utils import check_random_state
 
 from probprop import _kernel
 from probprop._types import FloatArray
-from probprop.distributions.base import (
-    Rows,
-    TargetDistribution,
-    as_rows,
-    average,
-    check_range,
-    member_weights,
-    moments_in_words,
-    root_mean_square,
-    short_repr,
-    span,
-)
+from probprop.distributions import base
 
 _LARGEST_DOF = 2e12  # the number of nodes grows with its root where two modes merge
 _Arguments = tuple[str, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
@@ -44,7 +33,7 @@ _LARGEST_TAIL = 1000.0  # above, the median of the noise variance is e^-500 of i
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Mixture(TargetDistribution):
+class Mixture(base.TargetDistribution):
     """The predictive distribution of the targets of n samples: a mixture of S members.
 
     Parameters
@@ -116,12 +105,12 @@ class Mixture(TargetDistribution):
             )
         if tail is not None and dof is not None:
             raise ValueError("Give 'tail' or 'dof', not both: the noise has one distribution.")
-        check_range("epistemic_stds", "Mixture", epistemic_stds, 0.0, np.inf, closed=True)
+        base.check_range("epistemic_stds", "Mixture", epistemic_stds, 0.0, np.inf, closed=True)
         vars(self).update(
             means=means,
             epistemic_stds=epistemic_stds,
             aleatoric_stds=_of_members("aleatoric_stds", aleatoric_stds, means, 0.0, np.inf, False),
-            weights=member_weights(weights, len(means)),
+            weights=base.member_weights(weights, len(means)),
             tail=_of_members("tail", tail, means, 0.0, _LARGEST_TAIL, True),
             dof=_of_members("dof", dof, means, 2.0, np.inf, False),
         )
@@ -178,7 +167,9 @@ class Mixture(TargetDistribution):
             )
         tails = [np.broadcast_to(0.0, p.means.shape) if p.tail is None else p.tail for p in members]
         dofs = [p.dof for p in members if p.dof is not None]
-        share = np.repeat(member_weights(weights, len(members)), [p.n_components for p in members])
+        share = np.repeat(
+            base.member_weights(weights, len(members)), [p.n_components for p in members]
+        )
         return cls(
             np.concatenate([p.means for p in members]),
             np.concatenate([p.epistemic_stds for p in members]),
@@ -197,7 +188,7 @@ class Mixture(TargetDistribution):
 
     @property
     def mean(self) -> FloatArray:
-        return average(self.means, self.weights)
+        return base.average(self.means, self.weights)
 
     @property
     def epistemic_std(self) -> FloatArray:
@@ -217,21 +208,23 @@ class Mixture(TargetDistribution):
             alone: FloatArray = (np.hypot(*stds) if len(stds) > 1 else stds[0])[0]
             return alone
         parts = [*stds, self.means - self.mean] if spread else stds
-        return root_mean_square(parts, self.weights)
+        return base.root_mean_square(parts, self.weights)
 
     # ---- Rows and targets
 
     def __repr__(self) -> str:
-        words = [*moments_in_words(self.mean, self.std), f"n_components={len(self.means)}"]
+        words = [*base.moments_in_words(self.mean, self.std), f"n_components={len(self.means)}"]
         if self.means.size:
-            words += [span(k, v) for k in ("tail", "dof") if (v := getattr(self, k)) is not None]
-        return short_repr(self, *words)
+            words += [
+                base.span(k, v) for k in ("tail", "dof") if (v := getattr(self, k)) is not None
+            ]
+        return base.short_repr(self, *words)
 
     def __len__(self) -> int:
         return len(self.means[0])
 
-    def __getitem__(self, rows: Rows) -> Self:
-        return self._at(as_rows(rows))
+    def __getitem__(self, rows: base.Rows) -> Self:
+        return self._at(base.as_rows(rows))
 
     def targets(self) -> list[Self]:
         if self.means.ndim == 2:
@@ -275,11 +268,11 @@ class Mixture(TargetDistribution):
 
     def ppf(self, q: ArrayLike) -> FloatArray:
         q = np.asarray(q, np.float64)
-        check_range("q", "Mixture.ppf", q, 0.0, 1.0)
+        base.check_range("q", "Mixture.ppf", q, 0.0, 1.0)
         return self._quantiles(np.minimum(q, 1.0 - q), ndtri(q))
 
     def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
-        check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
+        base.check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
         tail = 0.5 * (1.0 - np.asarray(coverage, np.float64))
         z = ndtri(tail)
         lower, upper = self._quantiles(np.stack([tail, tail]), np.stack([z, -z]))
@@ -376,7 +369,7 @@ def _of_members(
     """Return a checked quantity of the members in the shape of their means; None stays None."""
     if value is None:
         return None
-    check_range(name, "Mixture", value, low, high, closed=closed)
+    base.check_range(name, "Mixture", value, low, high, closed=closed)
     array = np.asarray(value, np.float64)
     if array.shape == means.shape:
         return array

@@ -22,16 +22,8 @@ from scipy.special import boxcox, inv_boxcox, ndtri
 
 from probprop import _kernel
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import (
-    Moments,
-    Rows,
-    TargetDistribution,
-    average,
-    check_range,
-    moments_in_words,
-    root_mean_square,
-    short_repr,
-)
+from probprop.distributions import base
+from probprop.distributions.base import Moments, Rows, TargetDistribution
 from probprop.distributions.mixture import Mixture
 
 _NO_POWER = 1e-18  # products with smaller powers may lose digits, and it is the logarithm anyway
@@ -66,7 +58,7 @@ class BoxCox:
                 "The 'power' parameter of BoxCox must be a float in the range [0.0, 1.0]. "
                 f"Got {self.power} instead."
             )
-        check_range("unit", "BoxCox", self.unit, 0.0, np.inf)
+        base.check_range("unit", "BoxCox", self.unit, 0.0, np.inf)
 
     @property
     def lowest(self) -> float:
@@ -172,8 +164,8 @@ class TransformedMixture(TargetDistribution):
         return capped(exact, mixed(each, z.weights), ends)
 
     def __repr__(self) -> str:
-        words = moments_in_words(self.mean, self.std)
-        return short_repr(self, *words, f"power={self.transformation.power:.3g}")
+        words = base.moments_in_words(self.mean, self.std)
+        return base.short_repr(self, *words, f"power={self.transformation.power:.3g}")
 
     def __len__(self) -> int:
         return len(self.transformed)
@@ -222,11 +214,11 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
     """Return the moments of a mixture of the components along the first axis."""
     if not weights.all():  # components of weight 0 may have infinite moments
         each, weights = Moments(*(part[weights > 0.0] for part in each)), weights[weights > 0.0]
-    mean = average(each.mean, weights)
+    mean = base.average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
     parts = (each.epistemic_std, deviations), (each.aleatoric_std,)
-    return Moments(mean, *(root_mean_square(part, weights) for part in parts))
+    return Moments(mean, *(base.root_mean_square(part, weights) for part in parts))
 
 
 class Ends(NamedTuple):

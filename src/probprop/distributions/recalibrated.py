@@ -9,8 +9,9 @@ out-of-fold samples have the density
 
 with w_i a Gaussian kernel of width l in (m, log s), each divided by its standard deviation over the
 samples. The recalibrated distribution of the target is the one whose scores have this density:
-skew, several modes, spikes and caps are learned. Mass outside of the support of the target is moved
-to the nearest end, which then has a probability of its own.
+skew, several modes, spikes and caps are learned. A mean outside of the support of the target is
+moved to the nearest end, whatever its distance, and then so is the mass outside, so that an end has
+a probability of its own and an interval there keeps its width.
 
 Scores are counted in bins, and so are (m, log s), in cells of width l/2. Within a bin the target is
 uniform: the distribution function is piecewise linear, and all that follows from it is exact.
@@ -150,7 +151,7 @@ class Recalibration:
 
     def apply(self, base: Mixture | TransformedMixture) -> Recalibrated:
         """Return the recalibrated distribution of the same samples."""
-        return Recalibrated(base, self)
+        return Recalibrated(_inside(base, self.low, self.high), self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -400,6 +401,7 @@ def recalibrated(
     """
     if _transformation(predictive) is not None and support[0] <= 0.0:
         support = (-math.inf, support[1])  # the transformed targets have it already
+    given, predictive = predictive, _inside(predictive, *support)
     w = np.ones(len(y)) if weights is None else weights / weights.mean()
     e = _standardized_residuals(predictive, y)
     dof = max(_DOFS, key=lambda dof: np.average(_log_t(e, dof), weights=w))
@@ -414,14 +416,14 @@ def recalibrated(
     bins = np.searchsorted(SCORES, z, side="right")
     if len(y) < _MIN_SAMPLES and not enforce:
         return None
-    log_p = predictive.logpdf(y)
+    log_p = given.logpdf(y)
     if len(y) >= _MIN_SAMPLES:
         learned = Recalibrated(predictive, *_learned(shape, (location - center) / scale, bins, w))
         learned = _judged(learned, y, log_p, w)
         found = learned.recalibration
         if found.gain > max(_MIN_GAIN, 2.0 * found.gain_error):
             return learned
-    outside = predictive.cdf(support[0]) + (1.0 - predictive.cdf(support[1]))
+    outside = given.cdf(support[0]) + (1.0 - given.cdf(support[1]))
     if enforce or np.average(outside, weights=w) > _MIN_OUTSIDE:
         plain = _judged(Recalibrated(predictive, shape), y, log_p, w)
         if enforce or plain.recalibration.gain > -_MIN_GAIN:
@@ -467,6 +469,22 @@ def _learned(
                 own_cell, score = cells[cell], value
     distance = (location - own_cell) / best.width
     return best, LeftOut(bins, w * np.exp(-0.5 * (distance**2).sum(axis=1)))
+
+
+def _inside(
+    base: Mixture | TransformedMixture, low: float, high: float
+) -> Mixture | TransformedMixture:
+    """Return the distributions with their means, on the scale of a transformation, in a support."""
+    p, g = _predicted(base), _transformation(base)
+    if g is not None:
+        low = float(g.forward(low)) if low > 0.0 else -math.inf
+        high = float(g.forward(high))
+    shift = np.clip(p.mean, low, high) - p.mean
+    if not shift.any():
+        return base
+    stds = p.epistemic_stds, p.aleatoric_stds
+    moved = Mixture(p.means + shift, *stds, p.weights, p.tail, p.dof)
+    return moved if g is None else TransformedMixture(moved, g)
 
 
 def location_of(base: Mixture | TransformedMixture) -> FloatArray:

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import os
-import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
+from probprop.estimators import validation
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.progress import progress_bar, say
-from probprop.estimators.validation import (
-    Given,
-    TrainingData,
-    check_layer_sizes,
-    check_parameters,
-    noise_factor,
-    read_inputs,
-)
+from probprop.estimators.validation import Given, TrainingData
 from probprop.inference import training
 from probprop.inference.checkpoint import (
     CheckpointFile,
@@ -42,42 +34,16 @@ from probprop.inference.checkpoint import (
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.prediction import predictive, with_noise, with_output_layer
+from probprop.inference.prediction import (
+    output_layer_after,
+    predictive,
+    with_noise,
+    with_output_layer,
+)
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run, check_learned, warn_of_counts
 
 Callback = Callable[[Epoch], bool | None]
-
-_guard = threading.Lock()
-_trained_by: dict[int, int] = {}  # thread by id of the estimator; an attribute would be copied
-
-
-class alone:
-    """Refuse a second thread while one trains this estimator; the same thread may come again.
-
-    A class, because a generator takes longer to enter than a row of a stream should wait.
-    """
-
-    __slots__ = ("_estimator", "_outermost")
-
-    def __init__(self, estimator: object) -> None:
-        self._estimator = estimator
-
-    def __enter__(self) -> None:
-        key, thread = id(self._estimator), threading.get_ident()
-        with _guard:
-            self._outermost = key not in _trained_by
-            if _trained_by.setdefault(key, thread) != thread:
-                raise RuntimeError(
-                    f"Another thread is training this {type(self._estimator).__name__}, and the "
-                    "pass of one of the two would be lost: call fit and partial_fit from one "
-                    "thread at a time."
-                )
-
-    def __exit__(self, *error: object) -> None:
-        if self._outermost:
-            with _guard:
-                del _trained_by[id(self._estimator)]
 
 
 class SavedMixin:
@@ -140,8 +106,47 @@ class DistributionMixin:
         return np.moveaxis(quantiles, 0, 1)
 
 
-class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A network trained by probabilistic backpropagation; a subclass reads its targets."""
+class PredictMixin(DistributionMixin):
+    """Predictions of a regressor, and of an ensemble, at known or uncertain inputs."""
+
+    classes_: Any
+
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
+    ) -> Array: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
+    ) -> Array | tuple[FloatArray, FloatArray]:
+        """Predict the mean of the target and, if asked, its standard deviation, noise included.
+
+        An ensemble of classifiers predicts the most probable class, or labels.
+
+        Parameters
+        ----------
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
+        """
+        predictive = self.predict_distribution(X, X_std=X_std)
+        if not is_classifier(self):
+            return (predictive.mean, predictive.std) if return_std else predictive.mean
+        if return_std:
+            raise ValueError("return_std=True is for regressors: give False for classes.")
+        classes: Array = predictive.most_probable(self.classes_)
+        return classes
+
+
+class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
+    """A network trained by probabilistic backpropagation, of values or of classes."""
 
     prior: Literal["shared", "per_column"] = "shared"
     output_layer: Literal["mean_field", "full"] = "mean_field"
@@ -185,12 +190,6 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.n_shards = n_shards
         self.verbose = verbose
 
-    @abstractmethod
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        """Check rows and targets: in a `stream` like those before them, if there were any."""
-
     # ---- Training
 
     def fit(
@@ -201,47 +200,57 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         *,
         callback: Callback | None = None,
         X_std: ArrayLike | None = None,
+        y_std: ArrayLike | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train a new model for `n_epochs` epochs.
 
+        Ctrl-C leaves the estimator as it was after the last whole epoch, or before the call.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Classes, as numbers, strings or bools; or a matrix of 0 and 1, with a column per label.
+        y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels)
+            Values: several targets share the hidden layers, and each has its own noise. Or classes,
+            as numbers, strings or bools; or a matrix of 0 and 1, with a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more: divided by their mean, they are the powers of the likelihoods.
-        callback, X_std, checkpoint : default=None
-            As in `PBPRegressor.fit`.
+            Weights of 0 or more, divided by their mean. A value of twice the weight has half the
+            noise variance; the weights of classes are the powers of their likelihoods. A sample of
+            weight 0 is left out. Standardization ignores weights.
+        callback : callable, default=None
+            Called with the `Epoch` after each pass; returning True stops the fit there.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, or what broadcasts to that shape; not for
+            sparse X.
+        y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            Known standard deviations of the errors of values y, in target units. Their squares add
+            to the noise variance, which is learned without them.
+        checkpoint : str or path-like, default=None
+            A file for the state of the training, written after an epoch, at most once a second,
+            and on Ctrl-C. The same call continues from it to the same bits; other data, other
+            parameters or another version of probprop are refused. The `random_state` must be an
+            int.
 
         Returns
         -------
         self
         """
-        self._start_afresh(Given(X, y, sample_weight, X_std), callback, checkpoint)
+        validation.check_parameters(self)
+        given, before = Given(X, y, sample_weight, X_std, y_std), vars(self).copy()
+        try:
+            data = validation.read(self, self, given, stream=False)
+            fit_network(self, data, callback, checkpoint)
+        except BaseException:  # Ctrl-C too
+            if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
+                self.__dict__ = before
+            raise
         warn_of_counts(self.history_, self.posterior_)
         return self
 
-    def _start_afresh(
-        self, given: Given, callback: Callback | None, checkpoint: str | os.PathLike[str] | None
-    ) -> None:
-        """Do what `fit` does, but for the warning, which names the caller's line."""
-        check_parameters(self)
-        with alone(self):
-            before = vars(self).copy()
-            try:
-                fit_network(self, self._read(given, stream=False), callback, checkpoint)
-            except BaseException:  # Ctrl-C too
-                if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
-                    self.__dict__ = before
-                raise
-
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> None:
         """Do what `partial_fit` does."""
-        check_parameters(self)
-        with alone(self):
-            go_on_with_network(self, self._read(given, stream=True, classes=classes))
+        validation.check_parameters(self)
+        go_on_with_network(self, validation.read(self, self, given, stream=True, classes=classes))
 
     # ---- Prediction
 
@@ -251,9 +260,9 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the predictive distribution of every row."""
         if not self.__sklearn_is_fitted__():
             check_is_fitted(self)  # raises
-        inputs = read_inputs(self, X, X_std)
+        inputs = validation.read_inputs(self, X, X_std)
         plan = plan_of(self, self.likelihood_)
-        factor = noise_factor(self, sample_weight, inputs.X)
+        factor = validation.noise_factor(self, sample_weight, inputs.X)
         return with_noise(predictive(plan, self.posterior_, self.standardizer_, inputs), factor)
 
     # ---- Fitted attributes that follow from others
@@ -281,23 +290,23 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
 
+_OF_PLAN = ("prior", "output_layer", "evidence_cap", "standardize", "engine")
+
+
 def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
     """Return the plan that the parameters of a model make, which must be valid."""
-    sizes, noise_sizes = model.hidden_layer_sizes, model.noise_layer_sizes
-    constant = model.noise == "constant"
+    sizes = model.hidden_layer_sizes
+    hidden = sizes if type(sizes) is tuple else validation.check_layer_sizes(sizes)
+    noise = None if model.noise == "constant" else model.noise_layer_sizes
     return Plan(
-        likelihood=likelihood,
-        hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
-        noise_hidden=None if constant else tuple(check_layer_sizes(noise_sizes)),
-        prior_shape=model.prior_shape,
-        prior_rate=model.prior_rate,
-        prior=model.prior,
-        output_layer=model.output_layer,
-        evidence_cap=model.evidence_cap,
-        standardize=model.standardize,
+        likelihood,
+        tuple(map(int, hidden)),
+        None if noise is None else tuple(validation.check_layer_sizes(noise)),
+        model.prior_shape,
+        model.prior_rate,
         marginalize=model.missing == "marginalize",
         dtype=np.dtype(model.dtype),
-        engine=model.engine,
+        **{name: getattr(model, name) for name in _OF_PLAN},
     )
 
 
@@ -343,8 +352,7 @@ def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]
     n_shards = training.number_of_shards(model.n_shards, len(run.rows.y))
     if n_shards > 1:
         return training.train_by_rounds(run, n_shards, min(n_shards, int(effective_n_jobs(-1))))
-    steps = repeat(1, left) if one_by_one else training.steps_of(model.n_epochs)
-    return training.train(run, steps)
+    return training.train(run, repeat(1, left) if one_by_one else [left])
 
 
 def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: int) -> None:
@@ -352,15 +360,11 @@ def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: 
     runs: list[Run] = []
     for model in models:  # they have the same rows
         runs.append(_begin(model, data, runs[0] if runs else None))
-    histories: list[list[Epoch]] = [[] for _ in models]
-    for n_epochs in training.steps_of(models[0].n_epochs):
-        runs, interrupt = training.advance(runs, n_epochs, n_threads)
-        if interrupt is not None:
-            raise interrupt
-        for run, history in zip(runs, histories, strict=True):
-            history += run.made
-    for model, run, history in zip(models, runs, histories, strict=True):
-        _publish_fit(model, data, run, history)
+    runs, interrupt = training.advance(runs, models[0].n_epochs, n_threads)
+    if interrupt is not None:
+        raise interrupt
+    for model, run in zip(models, runs, strict=True):
+        _publish_fit(model, data, run, list(run.made))
 
 
 def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) -> Run:
@@ -387,17 +391,24 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     """Make one pass over these rows, in the order given, from where the model is."""
     first = not hasattr(model, "posterior_")
     plan = plan_of(model, data.likelihood)
-    if plan.output_layer == "full":
+    if plan.output_layer == "full" and first:
         raise ValueError(
-            'partial_fit is not available for output_layer="full": the features of past samples '
-            "would change with the network. Use fit with all samples, or "
-            'output_layer="mean_field".'
+            'partial_fit of output_layer="full" needs a model that was fitted: its features must '
+            'not change. Use fit first, or output_layer="mean_field".'
         )
     if first:
         random_state = check_random_state(model.random_state)
         before = training.start(plan, data.X, data.y, random_state, near_draw=True)
     else:
         before = state_of(model)
+    if plan.output_layer == "full":  # exact, given the features, which stay
+        given = (data.X, data.y, data.weights)
+        q = output_layer_after(plan, before.posterior, before.standardizer, *given)
+        n_iter, n = before.epoch.n_iter + 1, len(data.y)
+        model.history_.append(before.epoch._replace(n_iter=n_iter, n_points=n))
+        after = replace(before, posterior=q, n_samples_seen=before.n_samples_seen + n)
+        publish(model, after, model.history_, data.mean_weight)
+        return
     begun = training.begin(plan, before, data.X, data.y, weights=data.weights, y_std=data.y_std)
     (run,) = training.train(begun, [1])
     history = [] if first else model.history_

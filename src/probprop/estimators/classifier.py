@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.base import PBPEstimator
-from probprop.estimators.validation import Given, TrainingData, read_labels
+from probprop.estimators.validation import Given
 from probprop.inference.likelihoods import LabelLikelihood
 from probprop.inference.training import warn_of_counts
 
@@ -53,21 +53,8 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
         Tempering: the effective sample size of the posterior is at most `evidence_cap` times the
         number of samples. At least 1; with None, no cap, probabilities become more over-confident
         with every epoch.
-    prior_shape, prior_rate : float, default=6.0
-        Gamma hyperprior of the precision of the weights. The shape must exceed 1.
-    standardize : bool, default=True
-        Whether features are standardized to zero mean and unit variance; in a sparse matrix they
-        are not centered.
-    missing : {"error", "marginalize"}, default="error"
-        Whether NaN in X is an error or a missing value, as in `PBPRegressor`.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of the weights. float32 is faster and predicts the same.
-    engine : {"native", "reference"}, default="native"
-        The compiled kernel, or the same algorithm in NumPy.
-    random_state : int, RandomState instance or None, default=None
-        Draws the initial means of the weights, then the order of the samples in each epoch.
-    n_shards : int or None, default=None
-        Number of data shards of each epoch of `fit`, as in `PBPRegressor`.
+    prior_shape, prior_rate, standardize, missing, dtype, engine, random_state, n_shards
+        As in `PBPRegressor`.
     verbose : int, default=0
         1 shows a progress bar on the standard error, and with more than 32 classes the processor
         time that a long fit takes.
@@ -138,8 +125,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
 
         `X_std`, (n_samples, n_features) or None, has the standard deviations of the entries of X.
         """
-        predicted = self.predict_distribution(X, X_std=X_std)
-        return self.likelihood_.point(predicted)
+        return self.predict_distribution(X, X_std=X_std).most_probable(self.classes_)
 
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, (n_samples, n_classes), or of each label.
@@ -167,9 +153,3 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
         """
         predicted: ClassMixture = self._predictive(X, X_std)
         return predicted
-
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        known = getattr(self, "likelihood_", None) if stream else None
-        return read_labels(self, given, known, stream=stream, classes=classes)

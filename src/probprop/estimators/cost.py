@@ -1,14 +1,14 @@
 """Processor time of a fit, announced before it starts.
 
-It is the time of an update, measured on this machine, times the number of updates. A
-cross-validation stops trials early; the time is an upper bound, for the maximum number of trials.
-For classes the likelihood of a label is an integral over all of them: with 1,000 classes, an epoch
-takes fifty times as long as with three.
+It is the time of an update, measured on this machine, times the number of updates; for a
+cross-validation, which stops trials early, an upper bound. The likelihood of a label is an integral
+over all classes: with 1,000, an epoch takes fifty times as long as with three.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -44,21 +44,16 @@ def cost_in_words(
     `n_folds` is the number of folds of a cross-validation; None takes `cv`, an int. Among the
     `n_features` columns, `n_indicators` are 0 and 1 alone, which no encoding expands.
     """
-    evidence = _seconds_of_evidence(n_classes) if n_classes > 2 else 0.0
-    if hasattr(model, "candidates"):
-        if n_folds is None:
-            line = policy.policy_of(n_samples, classification=is_classifier(model))
-            n_folds = line.n_folds if isinstance(model.cv, str) else model.cv
-        most = _of_cv(model, n_samples, n_features, n_classes, n_folds, evidence, n_indicators)
+    if selects := hasattr(model, "candidates"):
+        most = _of_cv(model, n_samples, n_features, n_classes, n_folds, n_indicators)
     else:
         member, n_members = getattr(model, "estimator", model), getattr(model, "n_members", 1)
         hidden = check_layer_sizes(member.hidden_layer_sizes)
-        sizes = (n_features, *hidden, n_classes if n_classes > 2 else 1)
         n_updates = n_members * n_samples * member.n_epochs
-        most = n_updates * _seconds_of_update(sizes, evidence)
+        most = n_updates * _seconds_of_update(n_features, hidden, n_classes)
     if most < WORTH_TELLING:
         return ""
-    word = "up to" if hasattr(model, "candidates") else "about"
+    word = "up to" if selects else "about"
     classes = f"{n_classes:,} classes and " if n_classes > 1 else ""
     return (
         f"{classes}{n_samples:,} samples: the fit takes {word} {duration(most)} of processor time"
@@ -66,16 +61,11 @@ def cost_in_words(
 
 
 def _of_cv(
-    model: Any,
-    n_samples: int,
-    n_features: int,
-    n_classes: int,
-    n_folds: Any,
-    evidence: float,
-    n_indicators: int,
+    model: Any, n_samples: int, n_features: int, n_classes: int, n_folds: Any, n_indicators: int
 ) -> float:
     """Return the most seconds of a cross-validation: the costliest trials continue."""
     line = policy.policy_of(n_samples, classification=is_classifier(model))
+    n_folds = n_folds or (line.n_folds if isinstance(model.cv, str) else model.cv)
     n_train = n_samples * (1.0 - 1.0 / n_folds)
     rungs = policy.rungs_of(model.budget, n_samples, int(n_train), n_classes)
     n_numbers = n_features - n_indicators
@@ -86,11 +76,10 @@ def _of_cv(
         return n_bins
 
     given = (model.candidates, model.budget, line, bins_that_fit, n_classes)
-    candidates = policy.read_candidates(*given)
-    n_outputs = n_classes if n_classes > 2 else 1
-    inputs = [n_features + n_numbers * (c.n_bins or 0) for c in candidates]
-    pairs = zip(candidates, inputs, strict=True)
-    each = sorted(_seconds_of_update((n, *c.layers, n_outputs), evidence) for c, n in pairs)
+    each = sorted(
+        _seconds_of_update(n_features + n_numbers * (c.n_bins or 0), c.layers, n_classes)
+        for c in policy.read_candidates(*given)
+    )
     n_search = min(line.n_search_folds, n_folds)
     kept, most = len(each), 0.0
     for i, (start, end) in enumerate(pairwise((0, *rungs))):
@@ -100,8 +89,10 @@ def _of_cv(
     return float(n_train * most)
 
 
-def _seconds_of_update(sizes: tuple[int, ...], evidence: float) -> float:
-    """Return the seconds of one update of a network."""
+def _seconds_of_update(n_inputs: int, layers: Iterable[int], n_classes: int) -> float:
+    """Return the seconds in which a network learns one sample."""
+    sizes = (n_inputs, *layers, n_classes if n_classes > 2 else 1)
+    evidence = _seconds_of_evidence(n_classes) if n_classes > 2 else 0.0
     return _WITH_GRADIENT * evidence + _seconds_of_work() * policy.work_of_a_row(sizes)
 
 
@@ -114,15 +105,9 @@ def _seconds_of_work() -> float:
 def updates_per_second(sizes: tuple[int, ...], dtype: str, seconds: float) -> float:
     """Return the updates per second of processor time, in the fastest of several epochs."""
     random_state = np.random.RandomState(0)
-    posterior = initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=random_state,
-        dtype=np.dtype(dtype),
-    )
+    given: Any = dict.fromkeys(("noise_shape", "noise_rate", "prior_shape", "prior_rate"), 6.0)
+    given |= {"random_state": random_state, "dtype": np.dtype(dtype)}
+    posterior = initial_posterior(sizes, **given)
     X = random_state.standard_normal((_ROWS, sizes[0])).astype(dtype)
     y = np.sin(X[:, 0].astype(np.float64)) + 0.1 * random_state.standard_normal(_ROWS)
     order = random_state.permutation(_ROWS)
@@ -134,6 +119,7 @@ def updates_per_second(sizes: tuple[int, ...], dtype: str, seconds: float) -> fl
     return _ROWS / fastest
 
 
+@cache
 def _seconds_of_evidence(n_classes: int) -> float:
     """Measure the seconds of the integral of one label."""
     zero = np.zeros((_PROBED, n_classes))

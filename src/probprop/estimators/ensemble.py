@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from numbers import Integral
-from threading import Event, Lock
-from typing import Any, Literal, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -26,28 +25,18 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.functions import SampledNetwork
 from probprop.distributions.mixture import Mixture
-from probprop.estimators import base
-from probprop.estimators.base import Callback, DistributionMixin, SavedMixin, alone
+from probprop.estimators import base, validation
+from probprop.estimators.base import Callback, DistributionMixin, PredictMixin, SavedMixin
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import (
-    Given,
-    TrainingData,
-    check_int,
-    check_parameters,
-    noise_factor,
-    read_inputs,
-    read_labels,
-    read_values,
-)
 from probprop.inference.checkpoint import check_seed
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Epoch
-from probprop.inference.prediction import predictive, with_noise
+from probprop.inference.prediction import SampledOutputLayer, predictive, with_noise
 from probprop.inference.training import map_in_threads, warn_of_counts
 
 Member = PBPRegressor | PBPClassifier
@@ -59,7 +48,7 @@ def _of_first(name: str) -> Any:
     return property(lambda ensemble: getattr(ensemble.estimators_[0], name))
 
 
-class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
+class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
     The seed determines the initial weights and the order of the samples. The predictive
@@ -146,11 +135,11 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
         X, y, sample_weight, X_std, y_std : array-like
             As in `fit` of the members; `y_std` is for regressors.
         callback : callable, default=None
-            Called with the `Epoch` after each pass of each member, one call at a time;
-            returning True stops every member after its current pass.
+            Called with the `Epoch` after each pass of each member, which are then fitted one after
+            the other; returning True stops every member after its current, or first, pass.
         checkpoint : str or path-like, default=None
-            As in `fit` of the members, with a file for each: its number is appended. The seed of
-            the ensemble has to be an int.
+            As in `fit` of the members, which are then fitted one after the other, with a file for
+            each: its number is appended. The seed of the ensemble has to be an int.
 
         Returns
         -------
@@ -159,10 +148,11 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
         check_ensemble(self)
         if checkpoint is not None:
             check_seed(seed_of(self))
-        with as_it_was_on_failure(self) as failed:
-            data = self._read(Given(X, y, sample_weight, X_std, y_std), stream=False)
+        given = validation.Given(X, y, sample_weight, X_std, y_std)
+        with as_it_was_on_failure(self):
+            data = validation.read(self, member_kind(self), given, stream=False)
             members = new_members(self)
-            _fit(members, data, callback, failed, self._n_threads(members), checkpoint)
+            _fit(members, data, callback, self._n_threads(members), checkpoint)
             self.estimators_, self.likelihood_ = members, data.likelihood
         epochs = [epoch for member in self.estimators_ for epoch in member.history_]
         warn_of_counts(epochs, self.estimators_[0].posterior_)
@@ -193,8 +183,8 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_ensemble(self)
         with as_it_was_on_failure(self):
-            given = Given(X, y, sample_weight, X_std, y_std)
-            data = self._read(given, stream=True, classes=classes)
+            given = validation.Given(X, y, sample_weight, X_std, y_std)
+            data = validation.read(self, member_kind(self), given, stream=True, classes=classes)
             first = not hasattr(self, "estimators_")
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
             self._each(lambda member: base.go_on_with_network(member, data), members)
@@ -205,38 +195,8 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- Prediction
 
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
-    ) -> Array: ...
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
-    ) -> Array | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target, or the most probable class or labels.
-
-        With ``return_std=True``, regressors also return the standard deviation of the target, with
-        the noise and the spread of the members. `X_std` is the same as in `PBPRegressor.predict`.
-        """
-        mixture = self.predict_distribution(X, X_std=X_std)
-        if not return_std:
-            return self.likelihood_.point(mixture)
-        if is_classifier(self):
-            raise ValueError("return_std=True is for regressors: give False for classes.")
-        return mixture.mean, mixture.std
-
-    @available_if(is_classifier)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the probability of every class, or label: the mean over the members."""
-        return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).proba
-
-    @available_if(is_classifier)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Return the logarithms of `predict_proba`, also of probabilities that underflow."""
-        return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).log_proba
+    predict_proba = available_if(is_classifier)(PBPClassifier.predict_proba)
+    predict_log_proba = available_if(is_classifier)(PBPClassifier.predict_log_proba)
 
     def predict_distribution(
         self,
@@ -265,8 +225,8 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight in predict_distribution is for regressors: the probabilities of a "
                 "classifier do not depend on weights. Leave it out."
             )
-        inputs = read_inputs(self, X, X_std)
-        factor = noise_factor(self, sample_weight, inputs.X)
+        inputs = validation.read_inputs(self, X, X_std)
+        factor = validation.noise_factor(self, sample_weight, inputs.X)
 
         def predicted_by(member: Member) -> Any:
             plan = base.plan_of(member, self.likelihood_)
@@ -274,7 +234,7 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
             return with_noise(own, factor)
 
         predicted = self._each(predicted_by, self.estimators_)
-        mixture: Mixture | ClassMixture = self.likelihood_.mixture(predicted)
+        mixture: Mixture | ClassMixture = type(predicted[0]).of(predicted)
         return mixture
 
     predict_interval = available_if(is_regressor)(DistributionMixin.predict_interval)
@@ -288,10 +248,10 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
     @available_if(is_regressor)  # type: ignore[untyped-decorator]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
-    ) -> list[SampledNetwork]:
+    ) -> list[SampledNetwork | SampledOutputLayer]:
         """Draw `n` networks, each from the posterior of a randomly chosen member."""
         check_is_fitted(self)
-        check_int("n", n, 1)
+        validation.check_int("n", n, 1)
         rng = check_random_state(random_state)
         drawn = rng.randint(len(self.estimators_), size=n)
         members = cast(list[PBPRegressor], self.estimators_)
@@ -312,18 +272,7 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
         mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
         return mean if mean.ndim else float(mean)
 
-    # ---- Validation and threads
-
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        """Check samples and targets; only the ensemble keeps the names of the features."""
-        known: Any = getattr(self, "likelihood_", None) if stream else None
-        estimator: Any = member_kind(self)
-        if is_classifier(estimator):
-            return read_labels(self, given, known, stream=stream, classes=classes)
-        noise_prior = estimator.noise_shape, estimator.noise_rate
-        return read_values(self, given, known, noise_prior, estimator.noise_tail)
+    # ---- What scikit-learn asks, and threads
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -355,8 +304,8 @@ def check_ensemble(ensemble: Any) -> None:
             "estimator must be an instance of PBPRegressor or PBPClassifier, or None, not "
             f"{type(ensemble.estimator).__name__}."
         )
-    check_parameters(member_kind(ensemble))
-    check_parameters(ensemble)
+    validation.check_parameters(member_kind(ensemble))
+    validation.check_parameters(ensemble)
 
 
 def seed_of(ensemble: Any) -> int | RandomState | None:
@@ -375,17 +324,14 @@ def new_members(ensemble: Any) -> list[Member]:
 
 
 @contextmanager
-def as_it_was_on_failure(ensemble: Any) -> Iterator[Event]:
-    """On an error, and on Ctrl-C, restore the ensemble; the event stops the threads."""
-    failed = Event()
-    with alone(ensemble):
-        before = vars(ensemble).copy()
-        try:
-            yield failed
-        except BaseException:
-            failed.set()
-            ensemble.__dict__ = before
-            raise
+def as_it_was_on_failure(ensemble: Any) -> Iterator[None]:
+    """On an error, and on Ctrl-C, put the ensemble back."""
+    before = vars(ensemble).copy()
+    try:
+        yield
+    except BaseException:
+        ensemble.__dict__ = before
+        raise
 
 
 def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
@@ -397,34 +343,25 @@ def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
 
 def _fit(
     members: list[Member],
-    data: TrainingData,
+    data: validation.TrainingData,
     callback: Callback | None,
-    stop: Event,
     n_threads: int,
     checkpoint: str | os.PathLike[str] | None,
 ) -> None:
-    """Fit all members: in threads of the kernel, or in our own with a callback or checkpoint.
-
-    Members whose shards are trained in threads are fitted one after the other. All of them end
-    once `stop` is set, and the callback is called by one at a time.
-    """
-    in_shards = (members[0].n_shards or 1) > 1
-    if not in_shards and callback is None and checkpoint is None:
+    """Fit all members: in threads of the kernel, or one after the other."""
+    if (members[0].n_shards or 1) == 1 and callback is None and checkpoint is None:
         base.fit_networks(members, data, n_threads)
         return
-    lock = Lock()
+    stop = False
 
     def report(epoch: Epoch) -> bool:
-        with lock:
-            if callback is not None and not stop.is_set() and callback(epoch):
-                stop.set()
-        return stop.is_set()
+        nonlocal stop
+        stop = stop or bool(callback is not None and callback(epoch))
+        return stop
 
-    def fitted(i: int) -> None:
+    for i, member in enumerate(members):
         path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
-        base.fit_network(members[i], data, report, path)
-
-    map_in_threads(fitted, range(len(members)), 1 if in_shards else n_threads)
+        base.fit_network(member, data, report, path)
 
 
 def branch(member: Member) -> Member:

@@ -35,11 +35,6 @@ def transformation_of(model: Any) -> BoxCox | None:
     return getattr(getattr(model, "calibration_", None), "transformation", None)
 
 
-def offers_student_t(model: Any) -> bool:
-    """Whether the predictive distribution can be a Student-t: a single network of a regression."""
-    return not is_classifier(model) and not members(model)
-
-
 def column_moments(model: Any) -> tuple[FloatArray, FloatArray]:
     """Return mean and standard deviation of every feature, as the model measured them.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -14,17 +13,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
+from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
-from probprop.estimators.base import Callback, DistributionMixin, PBPEstimator, plan_of
-from probprop.estimators.validation import Given, TrainingData, check_int, read_inputs, read_values
+from probprop.estimators.base import PBPEstimator, PredictMixin, plan_of
+from probprop.estimators.validation import Given, check_int, read_inputs
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import refuse_output_layer, sensitivity_at
+from probprop.inference.prediction import (
+    SampledOutputLayer,
+    sample_function,
+    sensitivity_at,
+)
 from probprop.inference.training import warn_of_counts
 from probprop.reference.prior import relevance
 
 
-class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
+class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
     The weights of a ReLU network have a factorized Gaussian posterior; the precisions of the
@@ -191,51 +194,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
 
     # ---- Training
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        callback: Callback | None = None,
-        X_std: ArrayLike | None = None,
-        y_std: ArrayLike | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Train a new model for `n_epochs` epochs.
-
-        Ctrl-C keeps the result of the last whole epoch, or the estimator as it was before the call.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Several targets share the hidden layers, and each has its own noise.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, divided by their mean. A sample of twice the weight has half the
-            noise variance; a sample of weight 0 is left out. Standardization ignores weights.
-        callback : callable, default=None
-            Called with the `Epoch` after each pass; returning True stops the fit there.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, or what broadcasts to that shape; not for
-            sparse X.
-        y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-            Known standard deviations of the errors of y, in target units. Their squares add to
-            the noise variance, which is learned without them.
-        checkpoint : str or path-like, default=None
-            A file for the state of the training, written after an epoch, at most once a second,
-            and on Ctrl-C. The same call continues from it to the same bits; other data, other
-            parameters or another version of probprop are refused. The `random_state` must be an
-            int.
-
-        Returns
-        -------
-        self
-        """
-        self._start_afresh(Given(X, y, sample_weight, X_std, y_std), callback, checkpoint)
-        warn_of_counts(self.history_, self.posterior_)
-        return self
-
     def partial_fit(
         self,
         X: ArrayLike,
@@ -267,32 +225,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
 
     # ---- Prediction
 
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
-    ) -> FloatArray: ...
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation, noise included.
-
-        Parameters
-        ----------
-        X, X_std : array-like of shape (n_samples, n_features)
-            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
-        return_std : bool, default=False
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
-        """
-        predictive = self.predict_distribution(X, X_std=X_std)
-        return (predictive.mean, predictive.std) if return_std else predictive.mean
-
     def predict_distribution(
         self,
         X: ArrayLike,
@@ -322,7 +254,11 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         predicted: Mixture = self._predictive(X, X_std, sample_weight)
         if not student_t:
             return predicted
-        refuse_output_layer(self.posterior_, "student_t=True")
+        if self.posterior_.output_layer is not None:
+            raise ValueError(
+                'student_t=True is not available for output_layer="full", whose noise variance is '
+                "one number."
+            )
         if predicted.tail is not None:
             raise ValueError(
                 'student_t=True is for constant, Gaussian noise, but this model has noise="input" '
@@ -353,16 +289,19 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
-    ) -> list[SampledNetwork]:
+    ) -> list[SampledNetwork | SampledOutputLayer]:
         """Draw `n` networks from the posterior, as Thompson sampling needs them.
 
         Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
         """
         check_is_fitted(self)
         self._check_one_target("sample_functions")
+        refuse_output_layer(self.posterior_, "sample_functions")
         check_int("n", n, 1)
         rng = check_random_state(random_state)
-        return [sample_network(self.posterior_, self.standardizer_, rng) for _ in range(n)]
+        plan = plan_of(self, self.likelihood_)
+        each = (plan, self.posterior_, self.standardizer_, rng)
+        return [sample_function(*each) for _ in range(n)]
 
     # ---- Fitted attributes that follow from others
 
@@ -398,15 +337,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
                 f"{method} is for one target, but this model has {self.n_outputs_}: fit a model "
                 "for each target."
             )
-
-    def _read(
-        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
-    ) -> TrainingData:
-        if self.output_layer == "full" and given.y_std is not None:
-            raise ValueError("y_std is not available for output_layer='full': give None.")
-        known = getattr(self, "likelihood_", None) if stream else None
-        noise_prior = self.noise_shape, self.noise_rate
-        return read_values(self, given, known, noise_prior, self.noise_tail)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.base import is_classifier
 from sklearn.utils import check_array, check_X_y, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
@@ -28,7 +29,6 @@ from probprop.inference.likelihoods import (
     Gaussian,
     LabelLikelihood,
     Likelihood,
-    check_same_classes,
     count_targets,
     of_labels,
 )
@@ -181,7 +181,7 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
             'missing="marginalize", or fill them, for example with sklearn.impute.SimpleImputer.'
         ) from error
     if gaps and reset:
-        check_columns(found[0])
+        refuse_empty_columns(np.isnan(found[0]).all(axis=0))
     if issparse(X):
         return (canonical(found[0]), *found[1:]) if y else canonical(found)
     return found
@@ -207,8 +207,8 @@ def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Flo
     if reset:
         encoder = TableEncoder(categorical_features=estimator.categorical_features)
         estimator.encoder_ = encoder.fit(frame, y)
-        if encoder.dropped:
-            warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+        if encoder.notes:
+            warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
     rows: FloatArray = estimator.encoder_.encode(frame)
     return rows
 
@@ -226,12 +226,12 @@ def _columns_of_text(X: Any) -> list[Any]:
     return found
 
 
-def check_columns(X: Samples) -> None:
-    """Raise if a column has no value at all; in sparse rows it has zeros."""
-    if not is_listed(X) and len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
+def refuse_empty_columns(is_empty: Array) -> None:
+    """Raise if a column has no value at all to learn from."""
+    if is_empty.any():
         raise ValueError(
-            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
-            "about them. Leave them out."
+            f"X has no value at all in the column(s) {np.flatnonzero(is_empty).tolist()}: nothing "
+            "can be learned about them. Leave them out."
         )
 
 
@@ -311,26 +311,11 @@ def check_layer_sizes(sizes: Any, name: str = "hidden_layer_sizes") -> list[int]
     return [int(size) for size in sizes]
 
 
-def _check_n_epochs(value: Any) -> None:
-    _refuse_auto("n_epochs", value)
-    check_int("n_epochs", value, 1)
-
-
 def check_evidence_cap(value: Any) -> None:
     """Raise unless the value is a number of passes or None."""
-    _refuse_auto("evidence_cap", value)
     if value is not None:
         check_above("evidence_cap", value, 0.0)
         check_scalar(value, "evidence_cap", Real, min_val=1)
-
-
-def _refuse_auto(name: str, value: Any) -> None:
-    """Refer a user who passes "auto" to one network to the cross-validated estimators."""
-    if isinstance(value, str) and value == "auto":
-        raise ValueError(
-            f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or PBPClassifierCV, "
-            "which choose epochs, evidence cap and more on held-out rows."
-        )
 
 
 def check_support(value: Any) -> None:
@@ -356,7 +341,7 @@ def _check_n_jobs(value: Any) -> None:
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "hidden_layer_sizes": check_layer_sizes,
-    "n_epochs": _check_n_epochs,
+    "n_epochs": lambda value: check_int("n_epochs", value, 1),
     "evidence_cap": check_evidence_cap,
     "prior_shape": lambda value: check_gamma("prior_shape", value, 1.0),
     "prior_rate": lambda value: check_gamma("prior_rate", value, 0.0),
@@ -399,6 +384,11 @@ def check_parameters(estimator: Any) -> None:
     _CHECKED.pop(estimator, None)
     checks = _CHECKS | _CV_CHECKS if "cv" in signature(kind).parameters else _CHECKS
     for name, value in zip(names, values, strict=True):
+        if name in ("n_epochs", "evidence_cap") and isinstance(value, str) and value == "auto":
+            raise ValueError(
+                f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or "
+                "PBPClassifierCV, which choose epochs, evidence cap and more on held-out rows."
+            )
         checks[name](value)
     if "prior_rate" in names:
         _check_prior(estimator)
@@ -487,8 +477,8 @@ def _read(
     if weights is not None:
         if not weights.all():
             counts = np.flatnonzero(weights)
-            if first:
-                check_columns(X[counts])
+            if first and not is_listed(X):  # in sparse rows an empty column has zeros
+                refuse_empty_columns(np.isnan(X[counts]).all(axis=0))
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean
@@ -535,6 +525,22 @@ def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> Flo
     return None if relative is None else 1.0 / np.sqrt(relative)
 
 
+def read(
+    model: Any, estimator: Any, given: Given, *, stream: bool, classes: ArrayLike | None = None
+) -> TrainingData:
+    """Check the samples and targets of a network, or of an ensemble whose members are like one.
+
+    In a `stream` they are like those before them, if there were any.
+    """
+    known = getattr(model, "likelihood_", None) if stream else None
+    if is_classifier(estimator):
+        return read_labels(model, given, known, stream=stream, classes=classes)
+    if estimator.output_layer == "full" and given.y_std is not None:
+        raise ValueError("y_std is not available for output_layer='full': give None.")
+    noise_prior = estimator.noise_shape, estimator.noise_rate
+    return read_values(model, given, known, noise_prior, estimator.noise_tail)
+
+
 def read_values(
     model: Any,
     given: Given,
@@ -579,7 +585,11 @@ def read_labels(
     def likelihood(y: Array) -> LabelLikelihood:
         if known is None:
             return of_labels(y, classes if stream else y)
-        check_same_classes(classes, known.classes)
+        if classes is not None and not np.array_equal(known.classes, np.unique(classes)):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to partial_fit, was: "
+                f"{known.classes!r}"
+            )
         return known
 
     return _read(model, given, X, y, likelihood, first=first)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
+from probprop import io
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
 from probprop.inference.inputs import Samples, is_listed
@@ -29,17 +30,6 @@ from probprop.inference.noise import start_noise_network
 from probprop.inference.output_layer import OutputLayer
 from probprop.inference.posterior import LAYERED, Epoch, Posterior
 from probprop.inference.training import Fitted, Run, State, at_rest
-from probprop.io import (
-    CHECKPOINT,
-    Declared,
-    above,
-    anything,
-    decode,
-    encode,
-    read_file,
-    within,
-    write_file,
-)
 from probprop.reference.likelihoods import LARGEST_TAIL
 
 _Path = str | os.PathLike[str]
@@ -75,9 +65,7 @@ class _Content(NamedTuple):
 
 
 def digest(arrays: Iterable[Samples | None]) -> str:
-    """Return a digest of arrays: their shapes, types and bytes, whatever their memory layout.
-
-    An array may also be a sparse one.
+    """Return a digest of arrays, dense or sparse: shapes, types and bytes, whatever their layout.
 
     >>> a = np.arange(6.0).reshape(2, 3)
     >>> digest([a, None]) == digest([np.asfortranarray(a), None]) != digest([a])
@@ -113,13 +101,13 @@ class CheckpointFile:
         if not os.path.exists(self.path):
             return []
         with self.reading():
-            tree, arrays, version = read_file(self.path, CHECKPOINT)
+            tree, arrays, version = io.read_file(self.path, io.CHECKPOINT)
             if version != __version__:
                 raise self._refused(
                     f"was written by probprop {version[:50]}, and this is {__version__}: go on "
                     f"with that version, or {_AFRESH}"
                 )
-            content: _Content = decode(_Content, tree, arrays, DECLARED)
+            content: _Content = io.decode(_Content, tree, arrays, DECLARED)
             self._check(content)
             if not content.trainings:
                 raise ValueError("it has no training")
@@ -150,7 +138,7 @@ class CheckpointFile:
         if self._waiting is not None:
             start = time.monotonic()
             content = _Content(self.data, self.settings, list(self._waiting))
-            write_file(self.path, CHECKPOINT, *encode(_Content, content, DECLARED))
+            io.write_file(self.path, io.CHECKPOINT, *io.encode(_Content, content, DECLARED))
             end = time.monotonic()
             between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
@@ -220,11 +208,11 @@ def _check_posterior(q: Posterior) -> None:
 
 
 # No data bring a Gamma this far, and beyond the squares of its moments leave the floats.
-_SHAPE, _RATE = above(1.0, 1e110), above(0.0, 1e110)
-_TAIL = within(0.0, LARGEST_TAIL)
+_SHAPE, _RATE = io.above(1.0, 1e110), io.above(0.0, 1e110)
+_TAIL = io.within(0.0, LARGEST_TAIL)
 
-DECLARED: dict[Any, Declared] = {
-    Posterior: Declared(
+DECLARED: dict[Any, io.Declared] = {
+    Posterior: io.Declared(
         ranges={
             "alpha_noise": _SHAPE,
             "beta_noise": _RATE,
@@ -236,17 +224,19 @@ DECLARED: dict[Any, Declared] = {
         check=_check_posterior,
         types={"noise_network": NoiseWeights | None},
     ),
-    NoiseWeights: Declared(
+    NoiseWeights: io.Declared(
         ranges={"tail": _TAIL}, check=_check_posterior, make=_made_noise_network
     ),
-    OutputLayer: Declared(
-        ranges=dict.fromkeys(("variance", "intercept_variance", "noise_variance"), above(0.0)),
+    OutputLayer: io.Declared(
+        ranges=dict.fromkeys(("variance", "intercept_variance", "noise_variance"), io.above(0.0)),
         shapes={"center": "m", "axes": "m m", "coef": "m k", "variance": "m k"}
         | dict.fromkeys(("intercept", "intercept_variance", "noise_variance"), "k"),
     ),
-    Epoch: Declared({"mean_log_Z": anything, "noise_variance": within(0.0, np.finfo(float).max)}),
-    State: Declared({"log_Z_sum": anything}),
-    Checkpoint: Declared({"log_evidence": anything}),
+    Epoch: io.Declared(
+        {"mean_log_Z": io.anything, "noise_variance": io.within(0.0, np.finfo(float).max)}
+    ),
+    State: io.Declared({"log_Z_sum": io.anything}),
+    Checkpoint: io.Declared({"log_evidence": io.anything}),
 }
 """The classes that checkpoints and model files have in common."""
 
@@ -361,11 +351,7 @@ def resumed(run: Run, found: Checkpoint, *, shuffled: bool = True) -> tuple[Run,
         for _ in found.history:
             random_state.permutation(n)
     q, epoch = found.state.posterior, found.history[-1]
-    run = run._replace(
-        fitted=Fitted(q, before.standardizer, epoch, found.log_evidence, n),
-        random_state=random_state,
-        velocity=found.state.velocity,
-        made=[epoch],  # it is published if no epoch is left
-        new=False,
-    )
-    return run, found.history
+    fitted = Fitted(q, before.standardizer, epoch, found.log_evidence, n)
+    run = run._replace(fitted=fitted, random_state=random_state, velocity=found.state.velocity)
+    # The last epoch is published if there is nothing left to do.
+    return run._replace(made=[epoch], new=False), found.history

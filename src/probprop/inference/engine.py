@@ -9,7 +9,7 @@ the readable form of ``cpp/train.hpp`` and ``cpp/points.hpp``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,8 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
         X = _standardised(task.X, task.standardizer, posterior.dtype)
         y = task.standardizer.transform_y(task.y)
         rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
-        for e, (refine, rate) in enumerate(zip(task.refine, rates, strict=True)):
-            power = 0.0 if task.noise_schedule is None else float(task.noise_schedule.power[e])
-            posterior, passes, sweeps, of_noise = _epoch(
-                task, posterior, X, y, e, refine=bool(refine), noise_power=power
-            )
+        for e, rate in enumerate(rates):
+            posterior, passes, sweeps, of_noise = _epoch(task, posterior, X, y, e)
             posterior = _with_learned_tail(posterior, passes, float(rate))
             if (network := posterior.noise_network) is not None:
                 network = _with_learned_tail(network, of_noise, float(rate))
@@ -77,35 +74,19 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
 
 
 def _epoch(
-    task: Task,
-    posterior: Posterior,
-    X: Array,
-    y: FloatArray,
-    e: int,
-    *,
-    refine: bool,
-    noise_power: float,
+    task: Task, posterior: Posterior, X: Array, y: FloatArray, e: int
 ) -> tuple[Posterior, list[PassInfo], list[SweepInfo], list[PassInfo]]:
     """Make the passes over the blocks of one epoch, each with its refinement.
 
     What the network of the noise observed comes last.
     """
     passes, sweeps, of_noise = [], [], []
+    noise_power = 0.0 if task.noise_schedule is None else float(task.noise_schedule.power[e])
     seen = np.empty((len(y), 3 * len(posterior.alpha_noise))) if noise_power > 0.0 else None
+    names = ("likelihood", "memory", "X_var", "weights", "y_var", "power")
+    options: Any = {name: getattr(task, name) for name in names}
     for block in np.array_split(task.order(), task.n_blocks):
-        posterior, passed = reference.adf_pass(
-            posterior,
-            X,
-            y,
-            block,
-            likelihood=task.likelihood,
-            memory=task.memory,
-            X_var=task.X_var,
-            seen=seen,
-            weights=task.weights,
-            y_var=task.y_var,
-            power=task.power,
-        )
+        posterior, passed = reference.adf_pass(posterior, X, y, block, seen=seen, **options)
         if seen is not None:
             assert posterior.noise_network is not None
             assert task.noise_schedule is not None
@@ -127,7 +108,7 @@ def _epoch(
                 n_skipped=learned.n_skipped,  # it skips what was skipped
             )
         passes.append(passed)
-        if refine:
+        if task.refine[e]:
             due = None if task.due is None else task.due[e]
             posterior, swept = reference.refine_prior(
                 posterior, task.informative_ratio, task.groups, due
@@ -183,23 +164,13 @@ def _standardised(X: Samples, standardizer: Standardizer | None, dtype: np.dtype
     return X if standardizer is None else standardizer.checked_X(X, dtype)
 
 
+_OPERATIONS = [operation.name for operation in fields(Engine)]
+_REFERENCE = vars(reference) | {
+    "train": _train_all,
+    "predict_moments": _predict_moments,
+    "predict_gradient": _predict_gradient,
+}
 ENGINES: dict[str, Engine] = {
-    "native": Engine(
-        native.train,
-        native.adf_pass,
-        native.refine_prior,
-        native.predict_moments,
-        native.predict_gradient,
-        native.class_log_probabilities,
-        native.class_log_probability,
-    ),
-    "reference": Engine(
-        _train_all,
-        reference.adf_pass,
-        reference.refine_prior,
-        _predict_moments,
-        _predict_gradient,
-        reference.class_log_probabilities,
-        reference.class_log_probability,
-    ),
+    "native": Engine(*(vars(native)[name] for name in _OPERATIONS)),
+    "reference": Engine(*(_REFERENCE[name] for name in _OPERATIONS)),
 }

@@ -6,10 +6,8 @@ The compiled kernel has a policy of the same name in ``cpp/likelihoods``, and
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,69 +15,25 @@ from scipy.special import log_ndtr
 from sklearn.utils.multiclass import unique_labels
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture, log_mean
 from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import Engine
 from probprop.inference.native import scale_mixture
 from probprop.inference.noise import LogScale, Noise
 from probprop.inference.standardize import Standardizer
-from probprop.reference.likelihoods import (
-    GAUSSIAN,
-    HEAVY,
-    MULTINOMIAL,
-    PROBIT,
-    SCALE,
-    PointLikelihood,
-)
+from probprop.reference import likelihoods
 
-
-class Likelihood(PointLikelihood, Protocol):
-    """What training and predictions need from a likelihood, in addition to log Z of one point."""
-
-    @property
-    def task(self) -> str:
-        """What a network with it does: ``"regression"`` or ``"classification"``."""
-
-    @property
-    def learns_tail(self) -> bool:
-        """Whether epochs learn the tails of the noise of each output."""
-
-    @property
-    def standardises_target(self) -> bool:
-        """Whether the targets are brought to zero mean and unit variance."""
-
-    @property
-    def n_outputs(self) -> int:
-        """Units of the last layer."""
-
-    @property
-    def n_classes(self) -> int:
-        """Number of outputs of which a label is the largest; 1 where each has its own target."""
-
-    @property
-    def noise_prior(self) -> tuple[float, float]:
-        """Shape and rate of the Gamma prior of the noise precision."""
-
-    def encode(self, y: Array) -> Array:
-        """Check targets and return them as numbers, (n,) or (n, K), not yet standardized."""
-
-    def predictive(
-        self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
-    ) -> Any:
-        """Return the predictive distribution of rows, given the moments of their outputs.
-
-        m and v are (n,), or (n, K) for several outputs, and standardized.
-        """
-
-    def log_p(self, predictive: Any, y: Array) -> FloatArray:
-        """Return log p of encoded targets under their predictive distribution, (n,)."""
-
-    def mixture(self, predictives: Sequence[Any]) -> Any:
-        """Return the equal mixture of the predictive distributions of several networks."""
-
-    def point(self, predictive: Any) -> Array:
-        """Return what `predict` returns: the mean, the most probable class, or the labels."""
+# Beside log Z of one point a likelihood has:
+#
+#   task                  "regression" or "classification"
+#   n_outputs             units of the last layer
+#   n_classes             outputs of which a label is the largest; 1 where each has its own target
+#   learns_tail           whether epochs learn how heavy the tails of the noise of each output are
+#   standardises_target   whether the targets are brought to zero mean and unit variance
+#   noise_prior           shape and rate of the Gamma prior of the noise precision
+#   encode(y)             checks targets; numbers, (n,) or (n, K), not yet standardized
+#   predictive(m, v, …)   the predictive distribution of rows, given the moments of their outputs,
+#                         (n,) or (n, K), standardized
 
 
 # ---- Values
@@ -93,14 +47,14 @@ class Gaussian:
     noise_shape: float = 6.0  # Gamma prior of the noise precision, for standardized targets
     noise_rate: float = 6.0
 
-    name = GAUSSIAN.name
+    name = likelihoods.GAUSSIAN.name
     task = "regression"
     learns_noise = True
     learns_tail = False
     n_classes = 1
     weights_divide_noise = True
     standardises_target = True
-    log_Z = staticmethod(GAUSSIAN.log_Z)
+    log_Z = staticmethod(likelihoods.GAUSSIAN.log_Z)
 
     @property
     def n_outputs(self) -> int:
@@ -139,25 +93,14 @@ class Gaussian:
         tail = noise.log_scale.variance if noise.varies or self.learns_tail else None
         return Mixture.of_one(mean, epistemic_std, aleatoric_std, tail=tail)
 
-    def log_p(self, predictive: TargetDistribution, y: Array) -> FloatArray:
-        """Return the log density of the targets of each row together, (n,)."""
-        log_p = predictive.logpdf(y)
-        return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
-
-    def mixture(self, predictives: Sequence[Mixture]) -> Mixture:
-        return Mixture.of(predictives)
-
-    def point(self, predictive: TargetDistribution) -> FloatArray:
-        return predictive.mean
-
 
 @dataclass(frozen=True)
 class Heavy(Gaussian):
     """Values with heavy-tailed noise: its variance is log-normal around the level of the Gamma."""
 
-    name = HEAVY.name
+    name = likelihoods.HEAVY.name
     learns_tail = True
-    log_Z = staticmethod(HEAVY.log_Z)
+    log_Z = staticmethod(likelihoods.HEAVY.log_Z)
 
 
 NOISE_TAILS: dict[str, type[Gaussian]] = {"gaussian": Gaussian, "heavy": Heavy}
@@ -176,14 +119,14 @@ class Scale:
     n_outputs: int = 1  # one per residual of a row
     learns_tail: bool = False  # whether a variance is learned that no output explains
 
-    name = SCALE.name
+    name = likelihoods.SCALE.name
     task = "regression"
     learns_noise = False
     weights_divide_noise = False
     standardises_target = False
     n_classes = 1
-    noise_prior = (2.0, 1.0)  # not used; as for fixed noise
-    log_Z = staticmethod(SCALE.log_Z)
+    noise_prior = (2.0, 1.0)  # not used; as of a fixed noise
+    log_Z = staticmethod(likelihoods.SCALE.log_Z)
 
     def encode(self, y: Array) -> FloatArray:
         """Return residuals, variances of their means and levels: (n, 3 K), K columns of each."""
@@ -203,22 +146,15 @@ class Scale:
         log_p: FloatArray = log_Z.reshape(len(y), -1).sum(axis=1)
         return log_p
 
-    def mixture(self, predictives: Sequence[LogScale]) -> LogScale:
-        """Return the Gaussian with the moments of the equal mixture of several networks."""
-        means = np.stack([p.mean for p in predictives])
-        within = np.mean([p.variance for p in predictives], axis=0)
-        return LogScale(means.mean(axis=0), within + means.var(axis=0))
-
-    def point(self, predictive: LogScale) -> FloatArray:
-        return predictive.mean
-
 
 # ---- Class labels
 
+Outputs = Sequence[tuple[FloatArray, FloatArray]]  # moments of the outputs of several networks
+
 
 @dataclass(frozen=True, eq=False)
-class _OfLabels(ABC):
-    """The common part of both likelihoods of a classification."""
+class _OfLabels:
+    """What both likelihoods of a classification have in common."""
 
     classes: Array  # (n_classes,), sorted; or (n_labels,), the indices of the columns of labels
 
@@ -233,17 +169,9 @@ class _OfLabels(ABC):
     def predictive(
         self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
     ) -> ClassMixture:
-        return self.of_outputs(m.astype(np.float64), v.astype(np.float64), engine)
-
-    @abstractmethod
-    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
-        """Return the predictive, given the moments of the outputs in units of their noise."""
-
-    def mixture(self, predictives: Sequence[ClassMixture]) -> ClassMixture:
-        return ClassMixture.of(predictives)
-
-    def point(self, predictive: ClassMixture) -> Array:
-        return predictive.most_probable(self.classes)
+        outputs = (m.astype(np.float64), v.astype(np.float64))
+        made: ClassMixture = self.of_outputs(*outputs, engine)  # type: ignore[attr-defined]
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,9 +180,9 @@ class Probit(_OfLabels):
 
     multilabel: bool = False  # whether targets are a matrix of labels, one output per column
 
-    name = PROBIT.name
+    name = likelihoods.PROBIT.name
     n_classes = 1
-    log_Z = staticmethod(PROBIT.log_Z)
+    log_Z = staticmethod(likelihoods.PROBIT.log_Z)
 
     @property
     def n_outputs(self) -> int:
@@ -281,11 +209,7 @@ class Probit(_OfLabels):
         return log_p
 
     def log_p_of_outputs(
-        self,
-        outputs: Sequence[tuple[FloatArray, FloatArray]],
-        y: Array,
-        engine: Engine,
-        weights: FloatArray | None = None,
+        self, outputs: Outputs, y: Array, engine: Engine, weights: FloatArray | None = None
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs."""
         predictives = [self.of_outputs(m, v, engine) for m, v in outputs]
@@ -297,8 +221,8 @@ class Multinomial(_OfLabels):
     """Three classes or more: the index of the largest output, once each has unit noise."""
 
     multilabel = False
-    name = MULTINOMIAL.name
-    log_Z = staticmethod(MULTINOMIAL.log_Z)
+    name = likelihoods.MULTINOMIAL.name
+    log_Z = staticmethod(likelihoods.MULTINOMIAL.log_Z)
 
     @property
     def n_outputs(self) -> int:
@@ -321,11 +245,7 @@ class Multinomial(_OfLabels):
         return log_p
 
     def log_p_of_outputs(
-        self,
-        outputs: Sequence[tuple[FloatArray, FloatArray]],
-        y: Array,
-        engine: Engine,
-        weights: FloatArray | None = None,
+        self, outputs: Outputs, y: Array, engine: Engine, weights: FloatArray | None = None
     ) -> FloatArray:
         """Return the same for the mixture of networks, given the moments of their outputs.
 
@@ -337,7 +257,7 @@ class Multinomial(_OfLabels):
 
 
 LabelLikelihood = Probit | Multinomial
-"""The likelihoods of a classification."""
+Likelihood = Gaussian | Scale | LabelLikelihood
 
 
 def of_labels(labels: Array, classes: ArrayLike | None) -> LabelLikelihood:
@@ -365,14 +285,6 @@ def of_classes(classes: Array, *, multilabel: bool) -> LabelLikelihood:
     if multilabel or len(classes) == 2:
         return Probit(classes, multilabel)
     return Multinomial(classes)
-
-
-def check_same_classes(classes: ArrayLike | None, known: Array) -> None:
-    """Refuse classes that differ from the first call's."""
-    if classes is not None and not np.array_equal(known, np.unique(classes)):
-        raise ValueError(
-            f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
-        )
 
 
 def _check_shape(labels: Array, columns: tuple[int, ...], wanted: str) -> None:

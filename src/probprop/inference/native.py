@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -126,12 +127,8 @@ def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], Bas
     from the tasks' generators.
     """
     jobs = [_job(task) for task in tasks]
-    try:
+    with _naming_overflow((task.posterior, task.standardizer, task.X) for task in tasks):
         interrupt: Any = _kernel.train(jobs, n_threads)
-    except OverflowError:
-        for task in tasks:  # one of them says which value it is
-            task.standardizer.check_X(task.X, task.posterior.dtype)
-        raise
     return [_trained(task, job) for task, job in zip(tasks, jobs, strict=True)], interrupt
 
 
@@ -290,11 +287,8 @@ def predict_moments(
     rows, scaling = _rows(X, standardizer, posterior.dtype)
     sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
     X_var = _variances(X_var, posterior)
-    try:
+    with _naming_overflow([(posterior, standardizer, X)]):
         mean, variance = _kernel.predict_moments(sizes, m_w, v_w, rows, X_var, scaling)
-    except OverflowError:
-        _refuse(X, standardizer, posterior)
-        raise
     if sizes[-1] == 1:
         return mean[:, 0], variance[:, 0]
     return mean, variance
@@ -329,12 +323,8 @@ def predict_members(
         ]
         known = _STACKS[first] = [ref(part) for part in parts], kind(members)
     X = _uncentered(X, [standardizer for _, standardizer in networks])
-    try:
+    with _naming_overflow((*network, X) for network in networks):
         mean, variance = known[1].moments(readable(X), n_threads)
-    except OverflowError:
-        for posterior, scales in networks:  # one of them says which value it is
-            _refuse(X, scales, posterior)
-        raise
     if mean.shape[2] == 1:
         return mean[..., 0], variance[..., 0]
     return mean, variance
@@ -352,14 +342,19 @@ def predict_gradient(
         dm_dx, dv_dx = (X.by_columns(slope / standardizer.x_scale) for slope in slopes)
         return mean, variance, dm_dx, dv_dx
     rows, scaling = _rows(X, standardizer, posterior.dtype)
-    try:
+    with _naming_overflow([(posterior, standardizer, X)]):
         return _kernel.predict_gradient(posterior.layer_sizes, *_weights(posterior), rows, scaling)
+
+
+@contextmanager
+def _naming_overflow(
+    given: Iterable[tuple[Posterior, Standardizer | None, Samples]],
+) -> Iterator[None]:
+    """Say which value of X it was that the kernel refused."""
+    try:
+        yield
     except OverflowError:
-        _refuse(X, standardizer, posterior)
+        for posterior, standardizer, X in given:
+            if standardizer is not None:
+                standardizer.check_X(X, posterior.dtype)
         raise
-
-
-def _refuse(X: Samples, standardizer: Standardizer | None, posterior: Posterior) -> None:
-    """Raise an error that names the value of X that the kernel refused."""
-    if standardizer is not None:
-        standardizer.check_X(X, posterior.dtype)

@@ -18,8 +18,8 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.inference.task import NoiseSchedule
 
-_PRIOR_SHAPE, _PRIOR_RATE = 6.0, 3.0  # variance 0.6; refined, it diverged
-_NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
+_PRIOR = {"prior_shape": 6.0, "prior_rate": 3.0}  # variance 0.6; refined, it ran away
+_NOISE = {"noise_shape": 2.0, "noise_rate": 1.0}  # a scale has no noise of its own
 PASSES = 4.0
 """The evidence that `fit` gives the network of the noise, in passes over the data."""
 FEW_ROWS = 100
@@ -46,15 +46,8 @@ def start_noise_network(
     The generator is left as it is, so that the network of the mean is the same without this one.
     """
     drawn = RandomState(deepcopy(random_state).randint(2**31))
-    network = initial_posterior(
-        [n_features, *hidden, n_targets],
-        noise_shape=_NOISE_SHAPE,
-        noise_rate=_NOISE_RATE,
-        prior_shape=_PRIOR_SHAPE,
-        prior_rate=_PRIOR_RATE,
-        random_state=drawn,
-        dtype=dtype,
-    )
+    sizes = [n_features, *hidden, n_targets]
+    network = initial_posterior(sizes, **_NOISE, **_PRIOR, random_state=drawn, dtype=dtype)
     return replace(network, m_w=(*network.m_w[:-1], np.zeros_like(network.m_w[-1])))
 
 
@@ -77,7 +70,7 @@ def noise_schedule(
         return NoiseSchedule(power, None)
     # A point with power p is p points of evidence.
     capacity = evidence_cap * n_seen / float(power.max())
-    return NoiseSchedule(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
+    return NoiseSchedule(power, Memory(capacity, **_NOISE))
 
 
 def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:

@@ -19,7 +19,7 @@ sample of weight w has the noise variance 1/(alpha w) and counts w times in S.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,6 +66,22 @@ class OutputLayer:
         mean = self.intercept + along @ self.coef
         return mean, self.intercept_variance + along**2 @ self.variance
 
+    def after(self, block: Block) -> OutputLayer:
+        """Return the posterior after more samples, whose features the same network has made.
+
+        The sums over the samples before follow from the posterior; both precisions stay.
+        """
+        M, alpha = len(self.center), 1.0 / self.noise_variance
+        total = 1.0 / (alpha[0] * self.intercept_variance[0])
+        lam = 1.0 / self.variance.max(axis=0)  # that of the prior, and what all axes have in common
+        s = (1.0 / self.variance[:, 0] - lam[0]) / alpha[0]
+        mean = np.concatenate([self.center, self.intercept, [1.0]])
+        products = total * np.outer(mean, mean)
+        products[:M, :M] += (self.axes * s) @ self.axes.T
+        products[:M, M:-1] += self.axes @ (self.coef / (alpha * self.variance))
+        products[M:-1, :M] = products[:M, M:-1].T
+        return _regression(products + block.products, M, lambda s, along, squares: (alpha, lam))
+
 
 class Block(NamedTuple):
     """Features and standardized targets of some samples."""
@@ -74,21 +90,39 @@ class Block(NamedTuple):
     y: FloatArray  # (n, K)
     weights: FloatArray | None = None  # (n,); None: each is 1
 
+    @property
+    def products(self) -> FloatArray:
+        """Sums of the products of features, targets and 1, (M + K + 1, M + K + 1)."""
+        rows = np.column_stack([self.features, self.y, np.ones(len(self.y))])
+        products: FloatArray = (rows.T if self.weights is None else rows.T * self.weights) @ rows
+        return products
+
 
 def fit_output_layer(blocks: Iterable[Block]) -> OutputLayer:
     """Return the regression on samples that come in blocks: the normal equations are added up."""
     n, M, products = 0, 0, np.zeros((1, 1))
-    for features, y, weights in blocks:
-        rows = np.column_stack([features, y, np.ones(len(y))])
-        products = products + (rows.T if weights is None else rows.T * weights) @ rows
-        n, M = n + len(rows), features.shape[1]
+    for block in blocks:
+        products = products + block.products
+        n, M = n + len(block.y), block.features.shape[1]
+
+    def best(s: FloatArray, along: FloatArray, squares: FloatArray) -> tuple[FloatArray, ...]:
+        pairs = zip(along.T, squares.tolist(), strict=True)
+        return tuple(np.array([_evidence(s, c, square, n) for c, square in pairs]).T)
+
+    return _regression(products, M, best)
+
+
+def _regression(
+    products: FloatArray, M: int, precisions: Callable[..., tuple[FloatArray, ...]]
+) -> OutputLayer:
+    """Return the posterior, given what finds alpha and lambda, (K,), from the axes."""
     total, mean = products[-1, -1], products[-1, :-1] / products[-1, -1]
     centered = products[:-1, :-1] - total * np.outer(mean, mean)
     s, axes = np.linalg.eigh(centered[:M, :M])
-    s = np.maximum(s, 0.0)  # rounding
-    along, squares = axes.T @ centered[:M, M:], np.diag(centered)[M:]
-    fitted = [_evidence(s, c, float(square), n) for c, square in zip(along.T, squares, strict=True)]
-    alpha, lam = np.array(fitted).T
+    seen = s > M * np.finfo(np.float64).eps * s[-1]  # the rest is rounding
+    s = np.where(seen, s, 0.0)
+    along = np.where(seen, axes, 0.0).T @ centered[:M, M:]
+    alpha, lam = precisions(s, along, np.diag(centered)[M:])
     precision = lam + alpha * s[:, np.newaxis]
     return OutputLayer(
         center=mean[:M],

@@ -12,9 +12,6 @@ from probprop.inference.inputs import Samples, columns_of
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Memory
 
-TAIL_BURN_IN = 20
-"""The usual number of epochs before the tails of the noise are learned."""
-
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -37,7 +34,7 @@ class Plan:
     engine: str = "native"  # a key of `probprop.inference.engine.ENGINES`
     # Epochs before the tails of the noise are learned, at most half of those planned: the first
     # residuals come from a network that has learned little.
-    tail_burn_in: int = TAIL_BURN_IN
+    tail_burn_in: int = 20
 
     @property
     def hyperprior(self) -> tuple[float, float]:

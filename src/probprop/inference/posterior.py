@@ -138,11 +138,7 @@ class Memory:
 
     @property
     def every(self) -> int:
-        """Number of updates between two temperings.
-
-        One sweep for many points costs little. The evidence held varies by 1/64 meanwhile,
-        which changes no score that matters.
-        """
+        """Points absorbed between two returns of evidence, which varies by 1/64 meanwhile."""
         return max(1, int(min(64.0, self.capacity / 64.0)))
 
     def share(self, n_points: int) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.functions import Sensitivity
+from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
 from probprop.inference import native
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import (
@@ -21,7 +23,6 @@ from probprop.inference.inputs import (
     is_listed,
     normal_nodes,
 )
-from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
 from probprop.inference.output_layer import Block, fit_output_layer
 from probprop.inference.plan import Plan
@@ -69,25 +70,9 @@ def member_moments(
 
     They are standardized, (S, n), or (S, n, K) for several outputs; see `native.predict_members`.
     """
-    if all(posterior.output_layer is None for posterior, _ in networks):
-        moments = native.predict_members(networks, X, n_threads)
-    else:
-        moments = _full_moments(networks, X)
+    moments = native.predict_members(networks, X, n_threads)
     _check_finite(networks[0][0].dtype, *moments)
     return moments
-
-
-def _full_moments(
-    networks: Sequence[tuple[Posterior, Standardizer]], X: Samples
-) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of networks of which some have an output layer with a full covariance."""
-    each = []
-    for posterior, standardizer in networks:
-        hidden = posterior.layer_sizes[1:-1]
-        plan = Plan(Gaussian(posterior.layer_sizes[-1]), hidden=hidden, dtype=posterior.dtype)
-        each.append(output_moments(plan, posterior, standardizer, Inputs(X)))
-    means, variances = (np.stack(part) for part in zip(*each, strict=True))
-    return means, variances
 
 
 def _check_finite(dtype: np.dtype[Any], *moments: FloatArray) -> None:
@@ -121,16 +106,17 @@ def output_features(
     inputs = standardizer.checked_X(dense(entries), np.dtype(np.float64))
     if not plan.hidden:
         return inputs
-    n = plan.hidden[-1]  # an output layer that copies: (17) divides by sqrt(n + 1)
-    copies = (np.sqrt(n + 1.0) * np.eye(n, n + 1)).astype(posterior.dtype)
-    network = replace(
-        posterior,
-        m_w=(*posterior.m_w[:-1], copies),
-        v_w=(*posterior.v_w[:-1], np.zeros_like(copies)),
-        output_layer=None,
-    )
+    network = copying(posterior)
     hidden, _ = ENGINES[plan.engine].predict_moments(network, entries, X_var, standardizer)
     return np.column_stack([hidden, inputs])
+
+
+def copying(posterior: Posterior, units: slice = slice(None)) -> Posterior:
+    """Return a network whose outputs are those of its last hidden layer, or of some units."""
+    n = posterior.layer_sizes[-2]
+    copies = (np.sqrt(n + 1.0) * np.eye(n, n + 1)[units]).astype(posterior.dtype)  # (17) divides
+    m_w, v_w = (*posterior.m_w[:-1], copies), (*posterior.v_w[:-1], np.zeros_like(copies))
+    return replace(posterior, m_w=m_w, v_w=v_w, output_layer=None)
 
 
 def with_output_layer(
@@ -161,13 +147,55 @@ def with_output_layer(
     return replace(posterior, output_layer=fit_output_layer(blocks))
 
 
-def refuse_output_layer(posterior: Posterior, what: str) -> None:
-    """Raise an error: a full output layer does not support something."""
-    if posterior.output_layer is not None:
-        raise ValueError(
-            f'{what} is not available for output_layer="full", whose features are moments of the '
-            'hidden units and not outputs of one network: fit with output_layer="mean_field".'
-        )
+def output_layer_after(
+    plan: Plan,
+    posterior: Posterior,
+    standardizer: Standardizer,
+    X: Inputs,
+    y: Array,
+    weights: FloatArray | None = None,
+) -> Posterior:
+    """Return the posterior whose output layer has seen more samples; the features stay."""
+    assert posterior.output_layer is not None
+    y = standardizer.transform_y(y).reshape(len(y), -1)
+    block = Block(output_features(plan, posterior, standardizer, X), y, weights)
+    return replace(posterior, output_layer=posterior.output_layer.after(block))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledOutputLayer:
+    """A function drawn from a network with an exact output layer, whose features are not random."""
+
+    plan: Plan
+    posterior: Posterior  # its output layer has no variance
+    standardizer: Standardizer
+
+    def __call__(self, X: Samples) -> FloatArray:
+        """Return the function at X, (n,), in target units."""
+        mean, _ = output_moments(self.plan, self.posterior, self.standardizer, Inputs(X))
+        found: FloatArray = mean * self.standardizer.y_scale + self.standardizer.y_mean
+        return found
+
+    def gradient(self, X: Samples) -> tuple[FloatArray, FloatArray]:
+        """Return the function at X, and its gradients by the features, (n, n_features)."""
+        at = sensitivity_at(self.plan, self.posterior, self.standardizer, Inputs(X))
+        return at.mean, at.dmean_dX
+
+
+def sample_function(
+    plan: Plan, posterior: Posterior, standardizer: Standardizer, rng: RandomState
+) -> SampledNetwork | SampledOutputLayer:
+    """Draw a function of the posterior: all weights, or those of an exact output layer."""
+    if (layer := posterior.output_layer) is None:
+        return sample_network(posterior, standardizer, rng)
+    drawn = replace(
+        layer,
+        coef=layer.coef + np.sqrt(layer.variance) * rng.standard_normal(layer.coef.shape),
+        intercept=rng.normal(layer.intercept, np.sqrt(layer.intercept_variance)),
+        variance=np.zeros_like(layer.variance),
+        intercept_variance=np.full_like(layer.intercept, np.finfo(np.float64).tiny),
+    )
+    return SampledOutputLayer(plan, replace(posterior, output_layer=drawn), standardizer)
 
 
 # ---- Gradients
@@ -177,7 +205,6 @@ def sensitivity_at(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> Sensitivity:
     """Return mean and standard deviation of every row with their gradients, of one target."""
-    refuse_output_layer(posterior, "predict_gradient")
     entries, X_var = features(plan, standardizer, X)
     if X_var is not None or (isinstance(X.X, Encoded) and np.isnan(X.X.X).any()):
         raise ValueError(
@@ -186,7 +213,8 @@ def sensitivity_at(
         )
     entries = X.X if isinstance(X.X, Encoded) else entries  # derivatives are by its columns
     gradient = ENGINES[plan.engine].predict_gradient
-    mean, variance, dmean_dX, dvariance_dX = gradient(posterior, entries, standardizer)
+    of_mean = gradient if posterior.output_layer is None else partial(_layer_gradient, plan)
+    mean, variance, dmean_dX, dvariance_dX = of_mean(posterior, entries, standardizer)
     noise, dlog_dX = Noise.everywhere(posterior), np.zeros(1)
     if (network := posterior.noise_network) is not None:
         m_log, v_log, dm_log_dX, dv_log_dX = gradient(network, entries, standardizer)
@@ -210,6 +238,30 @@ def sensitivity_at(
         depistemic_std_dX=dstd_dX / x_scale * y_scale,
         daleatoric_std_dX=dlog_std_dX / x_scale * aleatoric_std[:, np.newaxis],
     )
+
+
+def _layer_gradient(
+    plan: Plan, posterior: Posterior, entries: Samples, standardizer: Standardizer
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return moments and their derivatives, as the engines' `predict_gradient` does.
+
+    With phi the features, the mean is linear in them and the variance has the gradient 2 C phi.
+    """
+    layer, n_hidden = posterior.output_layer, plan.hidden[-1] if plan.hidden else 0
+    assert layer is not None
+    phi = output_features(plan, posterior, standardizer, Inputs(entries))
+    mean, variance = layer.moments(phi)
+    along = (phi - layer.center) @ layer.axes
+    by_mean = np.broadcast_to(layer.axes @ layer.coef[:, 0], phi.shape)
+    by_phi = np.stack([by_mean, 2.0 * (along * layer.variance[:, 0]) @ layer.axes.T])
+    d = by_phi[..., n_hidden:]
+    if isinstance(entries, Encoded):
+        d = np.stack([entries.by_columns(each / standardizer.x_scale) for each in d])
+    for h in range(n_hidden):  # one unit at a time
+        unit = copying(posterior, slice(h, h + 1))
+        _, _, dh, _ = ENGINES[plan.engine].predict_gradient(unit, entries, standardizer)
+        d = d + by_phi[..., h, np.newaxis] * dh
+    return mean[:, 0], variance[:, 0], *d
 
 
 def with_noise(predicted: Any, factor: FloatArray | None) -> Any:

@@ -49,19 +49,13 @@ class Standardizer:
 
     @property
     def spreads(self) -> FloatArray:
-        """The standard deviations of the features, 0 in a constant column; (n_features,).
-
-        A column without any value is constant, and so is one whose standard deviation is denormal.
-        """
+        """The standard deviations of the features, (n_features,), 0 in a constant or empty one."""
         if self.missing_variance is None:
             return self.x_scale
         return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
 
     def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
-        """Return a standardized copy of X in the given dtype, and its largest magnitude.
-
-        Missing values stay missing.
-        """
+        """Return a standardized copy of X, gaps included, and its largest magnitude."""
         out = np.empty(X.shape, dtype)
         largest = 0.0
         with np.errstate(over="ignore"):  # the caller refuses what is too large
@@ -181,11 +175,7 @@ class Moments:
 
 
 def marginal(moments: Moments) -> tuple[tuple[float, float], ...]:
-    """Return mean and standard deviation (ddof=0) of each column, in its units.
-
-    >>> marginal(measure(np.array([[1.0, 7.0], [3.0, 7.0]])))
-    ((2.0, 1.0), (7.0, 0.0))
-    """
+    """Return mean and standard deviation (ddof=0) of each column, in its units."""
     mean, std = moments.mean * moments.unit, np.sqrt(moments.variance) * moments.unit
     return tuple(zip(mean.tolist(), std.tolist(), strict=True))
 

@@ -239,10 +239,6 @@ class Schedule:
         n_rounds = min(self.n_rounds, max(self.sizes))  # no round is empty
         return tuple(t / n_rounds for t in range(1, n_rounds + 1))
 
-    def is_warm_up(self, n_iter: int, n_round: int) -> bool:
-        """Whether the rows of all shards are used sequentially in this round."""
-        return self.n_shards > 1 and (n_iter, n_round) == (1, 0)
-
     def parts(self, n_iter: int, n_round: int) -> list[Part]:
         """Return the parts of a round; a shard without rows has none."""
         ends = (0.0, *self.ends(n_iter))
@@ -255,11 +251,7 @@ class Schedule:
 
 
 def usual_rounds(n_shards: int, n_hidden: int) -> int:
-    """Return the default number of rounds of an epoch for a number of hidden layers.
-
-    >>> usual_rounds(8, 1), usual_rounds(8, 2), usual_rounds(64, 2)
-    (16, 32, 64)
-    """
+    """Return the rounds of an epoch of a network with so many hidden layers, unless told."""
     return max(_FEWEST_ROUNDS * max(1, n_hidden), n_shards)
 
 
@@ -311,30 +303,14 @@ class Absorbed(NamedTuple):
     counts: Array  # (4,), as in `Records`
 
 
-def take(shard: Shard, work: Work) -> Rows:
-    """Return the rows of a part: the warm-up uses the rows of all shards."""
-    return shard(work.part)
-
-
 def absorb(shard: Shard, work: Work) -> Absorbed:
-    """Update q on the rows of a part: a pure function."""
-    return absorb_rows(shard(work.part), work)
-
-
-def absorb_rows(rows: Rows, work: Work) -> Absorbed:
-    """Update q on rows in the order given."""
-    setting, n_iter, n = work.setting, work.part.n_iter, work.setting.schedule.n
-    task = task_of(
-        setting.plan,
-        setting.standardizer,
-        work.posterior,
-        rows,
-        range(n_iter, n_iter + 1),
-        setting.n_epochs,
-        n,
-        share=len(rows.y) / work.size,
-        refine=work.refine,
-    )
+    """Absorb the rows of a part. A pure function: whoever calls it gets the same bits."""
+    rows, setting, n_iter = shard(work.part), work.setting, work.part.n_iter
+    n = setting.schedule.n
+    given = (setting.plan, setting.standardizer, work.posterior, rows)
+    planned = (range(n_iter, n_iter + 1), setting.n_epochs, n)
+    share = len(rows.y) / work.size
+    task = task_of(*given, *planned, share=share, refine=work.refine)
     ((q, records),), interrupt = ENGINES[setting.plan.engine].train([task])
     if interrupt is not None:
         raise interrupt
@@ -380,18 +356,6 @@ def map_in_threads(
 Velocity = tuple[FloatArray, ...]
 
 
-def momentum(n_shards: int) -> float:
-    """Return b: along common directions, steps are 1/(1 - b) = (3 K - 1)/2 times as long.
-
-    This is slightly more than K. With b = 1 - 1/K few epochs over many rows were too slow, and with
-    1 - 1/(2 K) one of four benchmark sets was worse than in one piece.
-
-    >>> momentum(1), momentum(2)
-    (0.0, 0.6)
-    """
-    return (n_shards - 1.0) / (n_shards - 1.0 / 3.0)
-
-
 def at_rest(posterior: Posterior) -> Velocity:
     """Return the u of all weights that is 0."""
     networks = [posterior, posterior.noise_network]
@@ -428,7 +392,10 @@ def combine(
         if not made.v_hat_nat:  # the only shard with rows
             made = replace(made, **{k: getattr(posterior, k) for k in LAYERED[2:]})
         return (made, velocity, 0)
-    b = momentum(len(absorbed))
+    # What shards agree upon is carried on to 1/(1 - b) = (3 K - 1)/2 times as far, a little more
+    # than K. With b = 1 - 1/K few epochs over many rows were too slow, and with 1 - 1/(2 K) one of
+    # four benchmark sets was worse than in one piece.
+    b = (len(absorbed) - 1.0) / (len(absorbed) - 1.0 / 3.0)
     shares = np.array([each.n_points for each in absorbed], float)
     shares /= shares.sum()
     velocity = velocity or at_rest(posterior)
@@ -486,7 +453,6 @@ def _combine_gammas(
 
 
 _FEWEST_ROWS = 500  # of a shard of a fit on one machine
-_MOST_EPOCHS = 1000  # of a step without callbacks
 
 
 @dataclass(frozen=True, eq=False)
@@ -534,9 +500,8 @@ def start(
     noise_shape, noise_rate = (np.full(n_noise, a) for a in likelihood.noise_prior)
     network = None
     if plan.noise_hidden is not None:
-        network = start_noise_network(
-            X.shape[1], plan.noise_hidden, n_noise, random_state, plan.dtype
-        )
+        sizes = (X.shape[1], plan.noise_hidden, n_noise)
+        network = start_noise_network(*sizes, random_state, plan.dtype)
     prior_shape, prior_rate = plan.hyperprior
     posterior = initial_posterior(
         [X.shape[1], *plan.hidden, likelihood.n_outputs],
@@ -572,10 +537,9 @@ def begin(
 ) -> Run:
     """Return a training that continues from a state with new rows.
 
-    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream: rows
-    come in the order given, an epoch is not cut, and the prior factors are refined after it.
-    Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or (n, K), are known errors of the
-    targets, in their units.
+    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream, whose
+    rows come in the order given. Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or
+    (n, K), are known errors of the targets, in their units.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
@@ -594,15 +558,6 @@ def target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -
 
 
 # ---- Whole epochs over rows in memory
-
-
-def steps_of(n_epochs: int) -> list[int]:
-    """Split epochs into steps with small records.
-
-    >>> steps_of(2300)
-    [1000, 1000, 300]
-    """
-    return [min(_MOST_EPOCHS, n_epochs - made) for made in range(0, n_epochs, _MOST_EPOCHS)]
 
 
 def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
@@ -632,7 +587,7 @@ def advance(
     burn_in, made = first.plan.burn_in(first.n_epochs), first.fitted.epoch.n_iter
     if not made <= burn_in < made + n_epochs:
         return _advance(runs, n_epochs, n_threads)
-    before, interrupt = list(runs), None
+    before, interrupt = [run._replace(made=()) for run in runs], None
     if burn_in > made:
         before, interrupt = _advance(runs, burn_in - made, n_threads)
     if interrupt is not None:
@@ -642,12 +597,11 @@ def advance(
         q = with_first_tails(run.fitted.posterior, run.plan.likelihood.noise_prior)
         begun.append(run._replace(fitted=replace(run.fitted, posterior=q)))
     moved, interrupt = _advance(begun, made + n_epochs - burn_in, n_threads)
-    after = []
-    for run, then in zip(before, moved, strict=True):
-        earlier = run.made if burn_in > made else ()
-        # Interrupted before a whole epoch, so before the tails were initialized.
-        after.append(then._replace(made=[*earlier, *then.made]) if then.made else run)
-    return after, interrupt
+    # Broken off before a whole epoch: the tails have not begun either.
+    return [
+        then._replace(made=[*run.made, *then.made]) if then.made else run
+        for run, then in zip(before, moved, strict=True)
+    ], interrupt
 
 
 def _advance(
@@ -668,19 +622,10 @@ def _task(run: Run, n_epochs: int) -> Task:
     first, stream = fitted.epoch.n_iter + 1, run.random_state is None
     if stream:  # the tails are not updated on the first rows
         share = len(run.rows.y) / n if fitted.n_samples_seen > 0 else 0.0
-    return task_of(
-        run.plan,
-        fitted.standardizer,
-        fitted.posterior,
-        run.rows,
-        range(first, first + n_epochs),
-        run.n_epochs,
-        n,
-        share=share,
-        random_state=run.random_state,
-        stream=stream,
-        power=run.power,
-    )
+    given = (run.plan, fitted.standardizer, fitted.posterior, run.rows)
+    planned = (range(first, first + n_epochs), run.n_epochs, n)
+    options: Any = {"random_state": run.random_state, "stream": stream, "power": run.power}
+    return task_of(*given, *planned, share=share, **options)
 
 
 def _n_seen(run: Run) -> int:
@@ -691,16 +636,9 @@ def _after(run: Run, posterior: Posterior, made: Sequence[Epoch], velocity: Velo
     """Return a training after whole epochs with this posterior."""
     if not made:
         return run._replace(made=made)
-    before = run.fitted
     # The rows are new in the first pass only.
-    gained = made[0].sum_log_Z if run.new else 0.0
-    fitted = Fitted(
-        posterior=posterior,
-        standardizer=before.standardizer,
-        epoch=made[-1],
-        log_evidence=before.log_evidence + gained,
-        n_samples_seen=_n_seen(run),
-    )
+    evidence = run.fitted.log_evidence + (made[0].sum_log_Z if run.new else 0.0)
+    fitted = Fitted(posterior, run.fitted.standardizer, made[-1], evidence, _n_seen(run))
     return run._replace(fitted=fitted, made=made, new=False, velocity=velocity)
 
 
@@ -733,26 +671,21 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
     """Update every shard on its next rows, combine their q, refine, and record."""
     plan, schedule, n_iter = setting.plan, setting.schedule, state.n_iter + 1
     end = schedule.ends(n_iter)[state.n_round]
-    warm_up = schedule.is_warm_up(n_iter, state.n_round)
+    # In the first round of several shards their rows are absorbed one after the other.
+    warm_up = schedule.n_shards > 1 and (n_iter, state.n_round) == (1, 0)
     begins = state.n_round == 0 and state.n_iter == plan.burn_in(setting.n_epochs)
     if plan.likelihood.learns_tail and begins:
         q = with_first_tails(state.posterior, plan.likelihood.noise_prior)
         state = replace(state, posterior=q)
     refine = plan.refine and (warm_up or end == 1.0)
+    sizes, alone = schedule.sizes, refine and schedule.n_shards == 1
     works = [
-        Work(
-            part,
-            setting,
-            state.posterior,
-            schedule.sizes[part.shard],
-            refine and schedule.n_shards == 1,
-        )
+        Work(part, setting, state.posterior, sizes[part.shard], alone)
         for part in schedule.parts(n_iter, state.n_round)
     ]
     if warm_up:
-        rows = joined(map_shards(take, works))
-        alone = replace(works[0], size=schedule.n, refine=refine)
-        absorbed = [absorb_rows(rows, alone)]
+        rows = joined(map_shards(lambda shard, work: shard(work.part), works))
+        absorbed = [absorb(lambda _: rows, replace(works[0], size=schedule.n, refine=refine))]
     else:
         absorbed = map_shards(absorb, works)
     posterior, velocity, n_held = combine(state.posterior, absorbed, state.velocity)
@@ -771,11 +704,7 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
 
 
 def number_of_shards(n_shards: int | None, n: int) -> int:
-    """Return the number of shards that n samples are split into, at most the given one.
-
-    >>> [number_of_shards(*given) for given in [(None, 10**6), (8, 10**6), (8, 1200), (8, 3)]]
-    [1, 8, 2, 1]
-    """
+    """Return the number of shards that n samples are split into, of those asked for."""
     return max(1, min(int(n_shards or 1), n // _FEWEST_ROWS))
 
 
@@ -825,19 +754,10 @@ def summarize(
         ]
         # The density of the targets is the density of standardized targets divided by the scales.
         mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale
-        epochs.append(
-            Epoch(
-                n_iter,
-                n_absorbed,
-                mean_log_Z,
-                noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance),
-                prior[1] / (prior[0] - 1.0),
-                undone,
-                guarded,
-                skipped,
-                skipped_factors,
-            )
-        )
+        noises = noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance)
+        prior_variance = prior[1] / (prior[0] - 1.0)
+        observed = (mean_log_Z, noises, prior_variance, undone, guarded, skipped, skipped_factors)
+        epochs.append(Epoch(n_iter, n_absorbed, *observed))
     return epochs
 
 
@@ -849,14 +769,10 @@ def epoch_of(
     counts: Array,
     standardizer: Standardizer,
 ) -> Epoch:
-    """Return the record of an epoch in parts from the last posterior and these sums.
-
-    The sum of log Z is standardized; the counts, (4,), are as in `Records`.
-    """
+    """Return the record of an epoch in parts from its sums; counts, (4,), are as in `Records`."""
     records = Records.of_epoch(posterior, [], [])
     records = records._replace(log_Z_sums=np.array([[log_Z_sum]]), counts=counts[np.newaxis])
-    (epoch,) = summarize(n_iter, n_points, records, standardizer)
-    return epoch
+    return summarize(n_iter, n_points, records, standardizer)[0]
 
 
 def check_learned(history: list[Epoch]) -> None:
@@ -881,14 +797,12 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
     noise updates by quadrature, above one in 10,000 of their kind.
     """
     names = ("n_points", "n_undone", "n_guarded", "n_skipped_points", "n_held")
-    n_points, n_undone, n_guarded, n_skipped, n_held = (
-        sum(getattr(epoch, name) for epoch in history) for name in names
-    )
+    sums = (sum(getattr(epoch, name) for epoch in history) for name in names)
+    n_points, n_undone, n_guarded, n_skipped, n_held = sums
     if not (n_undone or n_guarded or n_skipped or n_held):
         return  # the usual case, and a stream calls this for every row
     of_weights = WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)
-    many = n_undone > of_weights or n_held > of_weights
-    many |= n_guarded > WORTH_TELLING * n_points
+    many = max(n_undone, n_held) > of_weights or n_guarded > WORTH_TELLING * n_points
     if n_skipped or many:
         counts = {
             "weight updates undone (their new variance was not positive)": n_undone,

@@ -1,6 +1,6 @@
-"""Metrics of class probabilities: accuracy, log-loss, Brier score, calibration error, AUC.
+"""How good predicted class probabilities are: log-loss, calibration and, in one call, all metrics.
 
-All functions take `y`, array-like of shape (n,) with the index of the class of each sample, its
+The functions take `y`, array-like of shape (n,) with the index of the class of each sample, its
 column in the probabilities: ``np.searchsorted(model.classes_, labels)``. They take `proba`,
 array-like of shape (n, n_classes), rows that sum to 1, or `log_proba`, its logarithm.
 `class_summary` has all metrics of a `ClassMixture`.
@@ -21,16 +21,6 @@ N_BINS = 10
 """Bins of the confidence, of equal width, in which calibration is measured."""
 
 
-def accuracy(y: ArrayLike, proba: ArrayLike) -> float:
-    """Share of the samples whose most probable class is the right one, between 0 and 1.
-
-    >>> accuracy([0, 1], [[0.8, 0.2], [0.6, 0.4]])
-    0.5
-    """
-    y, proba = check_classes_and_proba(y, proba)
-    return float(np.mean(proba.argmax(axis=1) == y))
-
-
 def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Mean negative log-probability of the right class, in nats per sample; lower is better.
 
@@ -44,20 +34,6 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
     log_proba = np.asarray(log_proba, np.float64)
     y, _ = check_classes_and_proba(y, np.exp(log_proba))
     return -weighted_mean(log_proba[np.arange(len(y)), y], sample_weight)
-
-
-def brier_score(y: ArrayLike, proba: ArrayLike) -> float:
-    """Mean squared distance of the probabilities from 1 for the right class and 0 for the rest.
-
-    It lies between 0 and 2; lower is better. For two classes it is twice the mean squared error of
-    one probability.
-
-    >>> round(brier_score([0, 1], [[0.8, 0.2], [0.6, 0.4]]), 4)
-    0.4
-    """
-    y, proba = check_classes_and_proba(y, proba)
-    right = np.eye(proba.shape[1])[y]
-    return float(((proba - right) ** 2).sum(axis=1).mean())
 
 
 def reliability_curve(y: ArrayLike, proba: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -108,34 +84,6 @@ def calibration_error(y: ArrayLike, proba: ArrayLike) -> float:
     return float(np.average(np.abs(confidence - right), weights=count))
 
 
-def roc_auc(y: ArrayLike, proba: ArrayLike) -> float:
-    """Area under the ROC curve, by scikit-learn's `roc_auc_score`; 0.5 is chance.
-
-    For two classes, the curve of the second; for more, the mean over the classes, each against the
-    rest. A class without samples has no curve and is left out. NaN if all samples have one class.
-
-    >>> roc_auc([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.9, 0.1]])
-    0.5
-    """
-    from sklearn.metrics import roc_auc_score  # here, because it takes long to load
-
-    return _mean_over_classes(roc_auc_score, y, proba)
-
-
-def average_precision(y: ArrayLike, proba: ArrayLike, *, positive: int = 1) -> float:
-    """Area under the precision-recall curve, by scikit-learn's `average_precision_score`.
-
-    The share of the class is chance. For two classes it is the curve of the class `positive`; more
-    are averaged as in `roc_auc`.
-
-    >>> round(average_precision([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.9, 0.1]]), 4)
-    0.8333
-    """
-    from sklearn.metrics import average_precision_score
-
-    return _mean_over_classes(average_precision_score, y, proba, positive)
-
-
 def rarer_class(y: ArrayLike) -> int:
     """Return the index of the rarer of two classes in y; 1 if both are as frequent.
 
@@ -146,55 +94,64 @@ def rarer_class(y: ArrayLike) -> int:
     return int(n_second <= n_first)
 
 
-def _mean_over_classes(
-    score: Callable[..., float], y: ArrayLike, proba: ArrayLike, positive: int = 1
-) -> float:
-    y, proba = check_classes_and_proba(y, proba)
-    present = np.unique(y)
-    if len(present) < 2:
-        return float("nan")
-    scored = [positive] if proba.shape[1] == 2 else present
-    return float(np.mean([score(y == k, proba[:, k]) for k in scored]))
-
-
 def class_summary(y: ArrayLike, predictive: ClassMixture) -> dict[str, float]:
     """Every metric of a predictive distribution of classes, for n samples.
 
-    The keys are accuracy, log_loss, brier, calibration_error, roc_auc, average_precision. The
-    average precision of two classes takes `rarer_class` as the positive one.
+    The keys are accuracy, log_loss, brier, calibration_error, roc_auc and average_precision. The
+    Brier score is the mean squared distance of the probabilities from 1 for the right class and 0
+    for others, between 0 and 2. The areas under the ROC and the precision-recall curve are
+    scikit-learn's: with two classes for `rarer_class`, else the mean over the classes with samples,
+    each against the rest. They are NaN if all samples have one class.
 
     >>> import numpy as np
     >>> from probprop import ClassMixture
     >>> log_proba = np.log([[0.8, 0.2], [0.6, 0.4]])
     >>> p = ClassMixture.of_one(np.array([-0.8, -0.3]), np.array([0.3, 0.3]), log_proba)
     >>> found = class_summary([0, 1], p)
-    >>> found["accuracy"], round(found["log_loss"], 4)
-    (0.5, 0.5697)
+    >>> found["accuracy"], round(found["log_loss"], 4), round(found["brier"], 4)
+    (0.5, 0.5697, 0.4)
     """
     if predictive.multilabel:
         raise ValueError("predictive must be of classes. Got one of several labels instead.")
     return class_scores(y, predictive.log_proba)
 
 
-def class_scores(y: ArrayLike, log_proba: FloatArray) -> dict[str, float]:
-    """Return every metric of log probabilities, (n, n_classes); the keys of `class_summary`."""
-    proba = np.exp(log_proba)
+def class_scores(
+    y: ArrayLike, log_proba: FloatArray, positive: int | None = None
+) -> dict[str, float]:
+    """Return every metric of log probabilities, (n, n_classes); the keys of `class_summary`.
+
+    `positive` is one of two classes; None is the rarer one in y.
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score  # take long to load
+
+    y, proba = check_classes_and_proba(y, np.exp(log_proba))
+    n_classes, present = proba.shape[1], np.unique(y)
+    curves = present.tolist()
+    if n_classes == 2:
+        curves = [rarer_class(y) if positive is None else positive]
+
+    def area(score: Callable[..., float]) -> float:
+        if len(present) < 2:
+            return float("nan")
+        return float(np.mean([score(y == k, proba[:, k]) for k in curves]))
+
     return {
-        "accuracy": accuracy(y, proba),
+        "accuracy": float(np.mean(proba.argmax(axis=1) == y)),
         "log_loss": log_loss(y, log_proba),
-        "brier": brier_score(y, proba),
+        "brier": float(((proba - np.eye(n_classes)[y]) ** 2).sum(axis=1).mean()),
         "calibration_error": calibration_error(y, proba),
-        "roc_auc": roc_auc(y, proba),
-        "average_precision": average_precision(y, proba, positive=rarer_class(y)),
+        "roc_auc": area(roc_auc_score),
+        "average_precision": area(average_precision_score),
     }
 
 
-def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
+def class_baseline(y: ArrayLike, n_classes: int, positive: int | None = None) -> dict[str, float]:
     """Score the class shares of y, (n,) class indices, as the probabilities of every sample."""
     index = np.asarray(y)
     shares = np.bincount(index, minlength=n_classes) / len(index)
     with np.errstate(divide="ignore"):  # a class without samples is never looked up
-        return class_scores(index, np.log(np.tile(shares, (len(index), 1))))
+        return class_scores(index, np.log(np.tile(shares, (len(index), 1))), positive)
 
 
 def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, FloatArray]:

@@ -17,6 +17,7 @@ from probprop.distributions.classes import ClassMixture
 from probprop.estimators.kind import classes_of
 from probprop.estimators.validation import check_int
 from probprop.metrics.regression import rmse
+from probprop.table.names import as_frame
 
 _PREDICTIONS = 200_000  # of single rows, at most, but for the fewest rows
 _FEWEST, _MOST = 200, 2_000  # rows of X that are used
@@ -65,10 +66,11 @@ def permutation_importance(
 
     Parameters
     ----------
-    model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+    model : estimator of probprop, Pipeline that ends with one, or TableModel
         Fitted.
     X : table or array-like of shape (n, n_features)
-        If there are many rows, a random 200 to 2,000 are used, fewer for wide tables.
+        Samples as `model` takes them. Of many a random 200 to 2,000 are used, the fewer the more
+        columns there are.
     y : array-like of shape (n,), or (n, K) for several targets
         Observed targets, or class labels, all of them in ``model.classes_``.
     columns : mapping of str to sequence of int, default=None
@@ -93,11 +95,19 @@ def permutation_importance(
     (('2', '0', '1'), True)
     """
     check_int("n_repeats", n_repeats, 1)
-    if (encoder := getattr(model, "encoder_", None)) is not None:
-        X, model = encoder.transform(X), model.on_inputs()
+    ready: Callable[[Any], Any] | None = None
+    if hasattr(model, "steps"):  # a pipeline transforms the samples whenever a column is shuffled
+        ready, model = model[:-1].transform, model[-1]
+    elif hasattr(model, "encoder"):  # a TableModel
+        columns = model.encoder.places if columns is None else columns
+        X, model = model.encode(X), model.estimator
+    elif (encoder := getattr(model, "encoder_", None)) is not None:
         columns = encoder.places if columns is None else columns
-    rows, observed = np.asarray(X), np.asarray(y)
-    groups = {str(i): [i] for i in range(rows.shape[1])} if columns is None else dict(columns)
+        X, model = encoder.transform(X), model.on_inputs()
+    frame, observed = None if ready is None else as_frame(X), np.asarray(y)
+    rows: Any = np.asarray(X) if frame is None else frame
+    every = range(rows.shape[1]) if frame is None else frame.columns
+    groups = {str(k): [i] for i, k in enumerate(every)} if columns is None else dict(columns)
     if not groups or not len(rows):
         raise ValueError("X must have a row and a column, so that there is something to shuffle.")
     if out_of_fold and len(getattr(model, "oof_rows_", ())) != len(rows):
@@ -110,11 +120,12 @@ def permutation_importance(
     n_ranked = len(names) if len(names) <= _ALL_COLUMNS else _KEPT
     most = int(np.clip(_PREDICTIONS // (n_ranked * n_repeats), _FEWEST, _MOST))
     some = np.sort(random.permutation(len(rows))[:most])
-    rows, observed = rows[some], observed[some]
+    rows, observed = rows[some] if frame is None else frame.iloc[some], observed[some]
 
-    def scores(moved: Array) -> FloatArray:
+    def scores(moved: Any) -> FloatArray:
         n = len(moved)
-        predictive = _predictive(model, moved, some[:n] if out_of_fold else None)
+        inputs = moved if ready is None else ready(moved)
+        predictive = _predictive(model, inputs, some[:n] if out_of_fold else None)
         return _scores(predictive, classes_of(model), observed[:n])
 
     before = scores(rows)
@@ -134,11 +145,15 @@ def permutation_importance(
     return ranked
 
 
-def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) -> Array:
-    """Return X with some of its columns shuffled, all of them in the same way."""
-    moved = rows.copy()
-    moved[:, place] = rows[random.permutation(len(rows))][:, place]
-    return moved
+def _shuffled(rows: Any, place: Sequence[int], random: np.random.RandomState) -> Any:
+    """Return X, or a frame, with some of its columns shuffled, all of them in the same way."""
+    moved, order = rows.copy(), random.permutation(len(rows))
+    if isinstance(rows, np.ndarray):
+        moved[:, place] = rows[order][:, place]
+        return moved
+    return moved.assign(
+        **{k: moved[k].take(order).set_axis(moved.index) for k in moved.columns[list(place)]}
+    )
 
 
 def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:

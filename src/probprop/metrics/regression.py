@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
@@ -24,15 +25,8 @@ _NAMED = 5  # rows that are named in words
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
-    """Root mean squared error, in target units.
+    """Root mean squared error of means, (n,), for observed targets y, (n,); in target units.
 
-    Parameters
-    ----------
-    y, mean : array-like of shape (n,)
-        Observed targets and predicted means, in target units.
-
-    Examples
-    --------
     >>> rmse([1.0, 2.0], [1.0, 4.0])
     1.4142135623730951
     """
@@ -65,15 +59,8 @@ def _r2(y: FloatArray, error: float) -> float:
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
-    """Share of the targets inside their intervals, ends included, between 0 and 1.
+    """Share of the targets y, (n,), in [lower, upper], (n,) each, between 0 and 1.
 
-    Parameters
-    ----------
-    y, lower, upper : array-like of shape (n,)
-        Targets and the ends of their intervals, in target units.
-
-    Examples
-    --------
     >>> interval_coverage([1.0, 2.0, 3.0, 9.0], [0.0] * 4, [3.0] * 4)
     0.75
     """
@@ -110,13 +97,6 @@ def share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
     return np.searchsorted(np.sort(needed), levels, side="right") / len(needed)
 
 
-class Scores(NamedTuple):
-    """Every metric of a predictive distribution, and the samples that one of them leaves out."""
-
-    values: dict[str, float]  # the keys of `summary`
-    without_density: Array  # indices of targets of density 0: not in the log-likelihood
-
-
 class Pointwise(NamedTuple):
     """What every metric is made of: targets and predictions of n samples, (n,) each."""
 
@@ -136,8 +116,11 @@ def pointwise(y: ArrayLike, predictive: TargetDistribution) -> Pointwise:
     return Pointwise(y, mean, std, *at)
 
 
-def scores(at: Pointwise) -> Scores:
-    """Return every metric of a predictive distribution; `summary` describes them."""
+def scores(at: Pointwise) -> tuple[dict[str, float], Array]:
+    """Return every metric, by the keys of `summary`, and the samples without a density.
+
+    Their targets have density 0 and are left out of the log-likelihood.
+    """
     y, mean, std, log_p, crps, cdf = at
     observed = share_inside(np.abs(2.0 * cdf - 1.0), LEVELS)
     coverage = dict(zip(LEVELS.tolist(), observed.tolist(), strict=True))
@@ -153,7 +136,7 @@ def scores(at: Pointwise) -> Scores:
         "calibration_error": float(np.mean(np.abs(LEVELS - observed))),
         "sharpness": _mean(std),
     }
-    return Scores(values, np.flatnonzero(~has_density))
+    return values, np.flatnonzero(~has_density)
 
 
 def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
@@ -188,10 +171,10 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     >>> round(metrics["rmse"], 3), metrics["coverage_50"]
     (2.915, 0.5)
     """
-    found = scores(pointwise(y, predictive))
-    if len(found.without_density):
-        warnings.warn(without_density_in_words(found.without_density), stacklevel=2)
-    return found.values
+    found, left_out = scores(pointwise(y, predictive))
+    if len(left_out):
+        warnings.warn(without_density_in_words(left_out), stacklevel=2)
+    return found
 
 
 def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] | None:
@@ -208,7 +191,7 @@ def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] 
     if not std > 0.0:
         return None
     one = Mixture.of_one(np.full_like(y, mean), np.zeros_like(y), std)
-    return scores(pointwise(y, one)).values
+    return scores(pointwise(y, one))[0]
 
 
 def without_density_in_words(rows: Sequence[int] | Array) -> str:
@@ -221,28 +204,10 @@ def without_density_in_words(rows: Sequence[int] | Array) -> str:
 
 def check_columns(**columns: ArrayLike) -> list[FloatArray]:
     """Return the named arguments as finite float64 arrays of one shape (n,), n > 0."""
-    arrays = {}
-    for name, column in columns.items():
-        try:
-            arrays[name] = np.asarray(column, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name} must be numbers: {error}. Convert it first.") from error
-        if arrays[name].ndim != 1 or arrays[name].size == 0:
-            raise ValueError(
-                f"{name} must be 1-dimensional with one value or more. Got shape "
-                f"{arrays[name].shape}; give one value per target, for example by ravel()."
-            )
-    lengths = {name: len(array) for name, array in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(
-            f"{', '.join(lengths)} must have the same length. Got "
-            f"{', '.join(map(str, lengths.values()))}; give one value per target in each."
-        )
-    for name, array in arrays.items():
-        if (bad := ~np.isfinite(array)).any():
-            raise ValueError(
-                f"{name} must be finite. Got {array[bad][0]} in row {np.flatnonzero(bad)[0]}, and "
-                f"{bad.sum()} such {'value' if bad.sum() == 1 else 'values'} in all; correct or "
-                "leave out the rows."
-            )
-    return list(arrays.values())
+    options = {"dtype": np.float64, "ensure_2d": False}
+    arrays = [
+        column_or_1d(check_array(column, input_name=name, **options))
+        for name, column in columns.items()
+    ]
+    check_consistent_length(*arrays)
+    return arrays

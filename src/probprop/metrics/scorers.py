@@ -10,7 +10,6 @@ weights the mean over the samples and does not change predictions.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,9 @@ def log_likelihood_scorer(
 ) -> float:
     """Score a regressor by the mean log density of the targets, in nats per sample.
 
-    The score is exact for the predictive distribution. It uses a Gaussian, with a warning, if
-    the estimator only has ``predict(X, return_std=True)``. A target with density 0, such as a
-    target of 0 or less under a Box-Cox
-    transformation, makes the score -inf. (`summary` leaves it out, with a warning.)
+    The score is exact for the predictive distribution, which is a Gaussian if the estimator only
+    has ``predict(X, return_std=True)``. A target with density 0, such as a target of 0 or less
+    under a Box-Cox transformation, makes the score -inf; `summary` leaves it out, with a warning.
 
     Parameters
     ----------
@@ -66,7 +64,7 @@ def crps_scorer(
 ) -> float:
     """Score a regressor by its negated mean CRPS, in target units, exact for what it predicts.
 
-    Parameters and warning are as in `log_likelihood_scorer`. K targets are averaged.
+    Parameters are as in `log_likelihood_scorer`. K targets are averaged.
     """
     predicted, y = _predicted_and_observed(estimator, X, y)
     crps = predicted.crps(y)
@@ -77,7 +75,7 @@ def _predicted_and_observed(
     estimator: Any, X: Any, y: ArrayLike
 ) -> tuple[TargetDistribution, FloatArray]:
     """Return the predictions and the targets in their shape."""
-    predicted = _predicted(estimator, X)
+    predicted = predictive(estimator, X)
     shape = predicted.mean.shape
     observed: FloatArray = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
     if len(observed) != shape[0] or observed.size != np.prod(shape):
@@ -88,38 +86,43 @@ def _predicted_and_observed(
     return predicted, observed.reshape(shape)
 
 
-def _predicted(estimator: Any, X: Any) -> TargetDistribution:
+def predictive(estimator: Any, X: Any) -> TargetDistribution:
+    """Return the predictive distribution of a fitted regressor, pipeline or search.
+
+    An estimator that only has ``predict(X, return_std=True)`` is taken as Gaussian; its standard
+    deviations must include the noise.
+    """
     from sklearn.pipeline import Pipeline  # here, because it takes long to load
 
+    name = type(estimator).__name__
     if hasattr(estimator, "predict_distribution"):
         distribution = estimator.predict_distribution(X)
         if not isinstance(distribution, TargetDistribution):
             raise TypeError(
                 "predict_distribution must return a distribution of targets. "
-                f"{type(estimator).__name__} returned a {type(distribution).__name__}; score "
-                "classifiers with log_loss_scorer."
+                f"{name} returned a {type(distribution).__name__}; score classifiers with "
+                "log_loss_scorer."
             )
         return distribution
     if isinstance(estimator, Pipeline):
         features = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return _predicted(estimator[-1], features)
+        return predictive(estimator[-1], features)
     if hasattr(estimator, "best_estimator_"):
-        return _predicted(estimator.best_estimator_, X)
+        return predictive(estimator.best_estimator_, X)
     if hasattr(estimator, "fit"):
         check_is_fitted(estimator)
-    name = type(estimator).__name__
     try:
-        mean, std = estimator.predict(X, return_std=True)
+        mean, std = (np.asarray(a, np.float64) for a in estimator.predict(X, return_std=True))
     except (AttributeError, TypeError) as error:
         raise TypeError(
             f"{name} predicts neither a distribution nor a standard deviation. Give an estimator "
             "with predict_distribution(X) or predict(X, return_std=True), such as PBPRegressor."
         ) from error
-    warnings.warn(
-        "The score uses a Gaussian with the predicted mean and standard deviation, because "
-        f"{name} has no predict_distribution.",
-        stacklevel=4,
-    )
+    if not np.all(std > 0.0):
+        raise ValueError(
+            f"{name} predicts a standard deviation of {np.min(std)}; it must be above 0 in every "
+            "row: the noise is part of it"
+        )
     return Mixture.of_one(mean, np.zeros_like(mean), std)
 
 

@@ -155,21 +155,10 @@ class Verdict:
 def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     """Judge intervals on samples whose targets are known.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Observed targets, in target units.
-    predictive : TargetDistribution
-        Predictions for the same n samples.
+    `y`, (n,), are observed targets, `predictive` the TargetDistribution of the same samples.
+    ``str`` of the verdict says it in words. From 60 samples on, thirds by size of the prediction
+    and of its standard deviation are judged too.
 
-    Returns
-    -------
-    Verdict
-        ``str`` of it says it in words. From 60 samples on, thirds by size of the prediction and of
-        its standard deviation are judged too.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import Mixture
     >>> y = np.random.RandomState(0).standard_normal(500)

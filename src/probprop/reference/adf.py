@@ -197,6 +197,7 @@ def absorb(
         gradient = backward(m_w, v_w, passed, evidence)
         updates = [gaussian_update(*layer) for layer in zip(m_w, v_w, *gradient, strict=True)]
     m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
+    d_tail = () if evidence.dlogZ_dtail is None else tuple(evidence.dlogZ_dtail.tolist())
     n_guarded = 0
     if likelihood.learns_noise:
         (alpha_noise, beta_noise), n_guarded = (
@@ -210,17 +211,8 @@ def absorb(
         replace(
             posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=alpha_noise, beta_noise=beta_noise
         ),
-        PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, 0, _d_tail(evidence)),
+        PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, 0, d_tail),
     )
-
-
-def _d_tail(evidence: Evidence) -> tuple[float, ...]:
-    d_tail = evidence.dlogZ_dtail
-    return () if d_tail is None else tuple(d_tail.tolist())
-
-
-def _summed(terms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    return tuple(math.fsum(of_output) for of_output in zip(*terms, strict=True))
 
 
 def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Array, Array | None]:
@@ -298,13 +290,14 @@ def adf_pass(
         if seen is not None:
             seen[i] = watched(before, X[i], y[i], **point) if info.n_skipped == 0 else np.nan
         infos.append(info)
+    d_tails = zip(*(info.d_tail_sum for info in infos if info.d_tail_sum), strict=True)
     return posterior, PassInfo(
         log_Z_sum=math.fsum(info.log_Z_sum for info in infos),
         n_points=len(infos),
         n_undone=sum(info.n_undone for info in infos),
         n_guarded=sum(info.n_guarded for info in infos),
         n_skipped=sum(info.n_skipped for info in infos),
-        d_tail_sum=_summed([info.d_tail_sum for info in infos if info.d_tail_sum]),
+        d_tail_sum=tuple(map(math.fsum, d_tails)),
     )
 
 

@@ -26,7 +26,7 @@ from probprop.estimators.kind import (
     transformation_of,
 )
 from probprop.inference.posterior import Posterior, flat
-from probprop.inference.prediction import refuse_output_layer
+from probprop.inference.prediction import copying
 from probprop.inference.standardize import LARGEST, Standardizer, fit_standardizer
 from probprop.report.document import Live
 from probprop.table.encoding import UnknownCategoryWarning
@@ -182,7 +182,6 @@ def _joint(joint: Joint | None) -> Tree | None:
 
 def _network(network: Any) -> Tree:
     posterior: Posterior = network.posterior_
-    refuse_output_layer(posterior, "the what-if page")
     standardizer: Standardizer = network.standardizer_
     tree = _layers(posterior, standardizer)
     if is_classifier(network):
@@ -197,8 +196,11 @@ def _network(network: Any) -> Tree:
 
 
 def _layers(posterior: Posterior, standardizer: Standardizer) -> Tree:
-    known = standardizer.missing_variance
+    known, layer = standardizer.missing_variance, posterior.output_layer
+    if layer is not None:  # the network gives its features
+        posterior = copying(posterior)
     return {
+        "output_layer": None if layer is None else vars(layer),
         "sizes": list(posterior.layer_sizes),
         "m_w": flat(posterior.m_w),
         "v_w": flat(posterior.v_w),
@@ -266,7 +268,9 @@ def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
         x = np.empty((0, len(at))) if rows is None else rows.X[:, at]
         ends = None if box is None else (float(box.low[at[0]]), float(box.high[at[0]]))
         column = _Column(model, name, rows, x, mean[at], scale[at], ends)
-        columns.append({"name": name, "kind": kind, "at": at[0]} | describe[kind](column))
+        columns.append(
+            {"name": name, "kind": kind, "at": at[0], "size": len(at)} | describe[kind](column)
+        )
     return columns
 
 
@@ -314,12 +318,13 @@ def _boolean(column: _Column) -> Tree:
 
 
 def _text(column: _Column) -> Tree:
-    categories = list(column.model.encoder[column.name].levels)
+    encoder = column.model.encoder[column.name]
+    known: Tree = {"categories": list(encoder.levels), "ranks": list(encoder.ranks)}
+    n = len(encoder.levels)
     if column.rows is None:
-        return {"categories": categories, "typical": categories[int(np.argmax(column.mean))]}
-    counts = (column.x == 1.0).sum(axis=0)
-    typical = categories[int(np.argmax(counts))]
-    return {"categories": categories, "typical": typical, "counts": counts}
+        return known | {"typical": encoder.levels[int(np.argmax(column.mean[:n]))]}
+    counts = (column.x[:, :n] == 1.0).sum(axis=0)
+    return known | {"typical": encoder.levels[int(np.argmax(counts))], "counts": counts}
 
 
 def _date(column: _Column) -> Tree:
@@ -381,6 +386,7 @@ def _cells(model: TableModel, name: str, rows: Encoded, at: list[int]) -> list[A
             return [None if np.isnan(v) else bool(v) for v in x[:, 0].tolist()]
         case "text":
             known = model.encoder[name].levels
+            x = x[:, : len(known)]
             return [known[int(np.argmax(row))] if (row == 1.0).any() else None for row in x]
         case _:
             when = _dates_of(model, name, rows.frame)

@@ -103,7 +103,7 @@ def table_model_sections(
     if model.classes is not None:
         index, [columns] = model.classes.searchsorted(y), depends
         made = [
-            _quality_of_classes(index, predictive, model.classes, held_out),
+            _quality_of_classes(index, predictive, model, held_out),
             *_pictures_of_classes(index, predictive.proba, model.classes),
             _uncertain_section(index, predictive, model.classes, rows, columns.names),
             *columns.sections,
@@ -247,10 +247,11 @@ def _test_in_words(p_value: float) -> str:
 
 
 def _quality_of_classes(
-    index: Array, predictive: ClassMixture, classes: Array, held_out: HeldOut
+    index: Array, predictive: ClassMixture, model: TableModel, held_out: HeldOut
 ) -> Section:
     """The numbers that matter, in three paragraphs and a small table."""
-    judged = judge_classes(classes, index, predictive.log_proba)
+    classes, known = cast(Array, model.classes), (model.scores or {}).get("positive_class")
+    judged = judge_classes(classes, index, predictive.log_proba, known)
     found, verdict = judged.scores, cast(ClassVerdict, judged.verdict)
     n_right = round(found["accuracy"] * len(index))
     shares = np.bincount(index, minlength=len(classes)) / len(index)

@@ -103,29 +103,37 @@ def all_floats(column: pd.Series) -> FloatArray | None:
 # ---- Numbers as people write them: 1,234.50, 1.234,50, 1'234, € 12, $3, 12 % and 106.4 kg
 
 
-_MONEY = r"(?:[€$£¥₹]|EUR|USD|CHF|GBP|JPY)"
-_AROUND = re.compile(rf"^\s*([+-]?)\s*(?:{_MONEY}\s*)?([+-]?)|\s*(?:{_MONEY}|%)?\s*$")
+_MONEY = r"[€$£¥₹]|EUR|USD|CHF|GBP|JPY"
+_AROUND = re.compile(rf"^\s*([+-]?)\s*(?:(?:{_MONEY})\s*)?([+-]?)|\s*(?:{_MONEY}|%)?\s*$")
 _SPACED = re.compile(r"([+-]?)(\d{1,3}(?:[ \u00a0\u2009\u202f'\u2019]\d{3})+)(?!\d)(.*)")
 _POINT = r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?(?:[eE][+-]?\d+)?"
 _COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d*)?"
+_NUMBER = r"[+-]?\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?"
+_UNIT = r"(?:°|[^\W\d_])[^\d\s]{0,7}"
 
 
 def amounts(column: pd.Series) -> FloatArray | None:
     """Return the numbers of a column of text, (n,), NaN where it is missing; None if it has others.
 
-    All cells must be numbers in one way, with the same unit or none: where "1,234" may be a
-    thousand or a little more than one, nobody knows, and the column stays text.
+    All cells must be numbers in one way, with the same unit or none. Where "1,234" may be a
+    thousand or a little more than one, nobody knows, and the column stays text; with a currency it
+    is a thousand.
     """
     there = column.notna().to_numpy()
     given = column[there].astype(object).map(str)
-    unit = unit_of(pd.Series(given.unique(), dtype=object)) or ""
-    cells = [_bare(cell.rstrip().removesuffix(unit)) for cell in given]
+    different = pd.Series(given.unique(), dtype=object)
+    units, letters = units_of(different), different.str.fullmatch(rf"\s*{_NUMBER}\s*({_UNIT})\s*")
+    if len(units) > 1 or (letters.any() and not letters.all()):
+        return None
+    cells = [_bare(cell.rstrip().removesuffix(units[0] if letters.any() else "")) for cell in given]
     point, comma = (all(re.fullmatch(p, cell) for cell in cells) for p in (_POINT, _COMMA))
     if not cells or not (point or comma):
         return None
     plain = [cell.replace(",", "") if point else _pointed(cell) for cell in cells]
     if point and comma and plain != [_pointed(cell) for cell in cells]:
-        return None  # in one way a thousand times what it is in the other
+        money = re.fullmatch(_MONEY, "".join(units)) is not None
+        if not money or any("." in cell for cell in cells):
+            return None  # in one way a thousand times what it is in the other
     values: FloatArray = np.full(len(column), np.nan)
     values[there] = [float(cell) for cell in plain]
     return values
@@ -144,10 +152,23 @@ def _pointed(cell: str) -> str:
     return cell.replace(".", "").replace(",", ".")
 
 
-def unit_of(texts: pd.Series) -> str | None:
-    """Return the letters that follow a number in all of these texts, if they are the same."""
-    found = texts.str.extract(r"^\s*[+-]?\d+(?:[.,]\d+)*\s*([^\W\d_][^\d\s]{0,7})\s*$")[0]
-    return str(found.iloc[0]) if found.notna().all() and found.nunique() == 1 else None
+def units_of(texts: pd.Series) -> list[str]:
+    """Return the units of the texts that are a number with a unit, each once."""
+    before, after = rf"[+-]?\s*({_MONEY})\s*{_NUMBER}", rf"{_NUMBER}\s*({_UNIT}|{_MONEY}|%)"
+    found = texts.str.extract(rf"^\s*(?:{before}|{after})\s*$")
+    return list(dict.fromkeys(found[0].fillna(found[1]).dropna().tolist()))
+
+
+def why_text(different: pd.Series) -> str:
+    """Say why different texts, more than half of which are numbers, are not taken as numbers."""
+    are_numbers = different.str.fullmatch(rf"\s*{_NUMBER}(?:\s+{_UNIT}|\s*%)?\s*")
+    if not are_numbers.mean() > 0.5:
+        return ""
+    units = units_of(different[are_numbers])
+    if len(units) > 1:
+        return f"read as text, since its values have units such as {units[0]!r} and {units[1]!r}"
+    odd = different[~are_numbers]
+    return f"read as text, since {odd.iloc[0][:50]!r} is not a number" if len(odd) else ""
 
 
 # ---- Dates and times as numbers: the year with its fraction, and positions in three cycles

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probprop._types import Array, FloatArray
-from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of
+from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of, why_text
 from probprop.table.columns import (
     FILL_OR_MARGINALIZE,
     Kind,
@@ -50,6 +50,7 @@ _LEAST_SHARE, _LEAST = 50, 5  # rows a level needs: one in 50 up to five
 _IDENTIFIER = 100  # more distinct texts than this, in more than half the rows
 _FEW = 20  # distinct values up to which a column may be anything
 _MOST_COUNTED = 10_000  # distinct texts of a piece that are counted
+_OFTEN = 0.05  # share of missing values from which an input says that a number is missing
 _WORDS = 5  # words per cell from which text is free text
 _NAMES_ROWS = re.compile(
     r"(?i:(.*[\W_])?(id|pid|uuid|row[\W_]?names?|index|order|serial|case|unnamed: \d+))"
@@ -81,30 +82,41 @@ class ColumnEncoder:
     n_missing: int = 0
     dropped: str = ""  # why the column is not used; empty if it is
     leak: bool = False  # whether it predicts the target almost perfectly on its own
+    note: str = ""  # why values that look like numbers are text
+    ranks: tuple[str, ...] = ()  # all values of an ordered category; their rank is the last input
+    gaps: bool = False  # whether the second input of a number says that it is missing
 
     @property
     def names(self) -> list[str]:
-        """The inputs: ``column``, ``column=level``, ``column.year`` or ``column.season_sin``."""
+        """The inputs: ``column``, ``column=level``, ``column.rank``, ``column.season_sin``."""
         if self.dropped:
             return []
         if self.kind == "text":
-            return [f"{self.name}={level}" for level in self.levels]
+            rank = [f"{self.name}.rank"] if self.ranks else []
+            return [*(f"{self.name}={level}" for level in self.levels), *rank]
         if self.kind == "date":
             cycles = [f"{part}_{wave}" for part in self.parts[1:] for wave in ("sin", "cos")]
             return [f"{self.name}.{part}" for part in ("year", *cycles)]
-        return [self.name]
+        return [self.name, *([f"{self.name}={MISSING}"] if self.gaps else [])]
 
     @property
     def in_words(self) -> str:
         """How the column is encoded."""
         if self.dropped:
             return f"dropped: {self.dropped}"
-        how = "0 or 1" if self.kind == "boolean" else "as is"
+        how = "0 or 1" if self.kind == "boolean" else "as is" + ", 1 if missing" * self.gaps
         if self.kind == "text":
-            how = "one-hot" + ", rare levels pooled" * (OTHER in self.levels)
+            how = "rank, one-hot" if self.ranks else "one-hot"
+            how += ", rare levels pooled" * (OTHER in self.levels)
         if self.kind == "date":
             how = "year" + "".join(f", {part} (cyclic)" for part in self.parts[1:])
-        return how + "; possible leak of the target" * self.leak
+        return "; ".join([how, *self.notes])
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of a column that is used."""
+        leak = ["possible leak, since it predicts the target almost alone"] if self.leak else []
+        return [self.note] * bool(self.note) + leak
 
     def dates(self, cells: pd.Series) -> pd.DatetimeIndex:
         """Return cells of a date, none of them missing, as moments, (n,)."""
@@ -118,6 +130,7 @@ class ColumnEncoder:
         match self.kind:
             case "number":
                 X[there, 0] = numbers(self.name, cells)
+                X[:, 1:] = ~there[:, np.newaxis]
             case "boolean":
                 X[there, 0] = booleans(self.name, cells)
             case "date":
@@ -126,10 +139,13 @@ class ColumnEncoder:
                 waves = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
                 X[there] = np.column_stack([found["year"], *waves])
             case "text":
-                place = self.level_of(column)
+                place, n = self.level_of(column), len(self.levels)
                 known = np.flatnonzero(place >= 0)
-                X[known] = 0.0
+                X[known, :n] = 0.0
                 X[known, place[known]] = 1.0
+                if self.ranks:
+                    rank = pd.Index(np.array(self.ranks, object)).get_indexer(texts(cells))
+                    X[there, n] = np.where(rank < 0, np.nan, rank)
         return X
 
     def level_of(self, column: pd.Series) -> Array:
@@ -152,20 +168,27 @@ class Look(NamedTuple):
     ranges: dict[Part, tuple[float, float]]  # of dates
     order: Order
     counts_rows: bool  # whole numbers, all different, under the name of an identifier
+    note: str  # why numbers are text
+    ranks: tuple[str, ...]  # values of an ordered category
 
 
 def look_at(name: str, column: pd.Series, *, categorical: bool = False) -> Look:
     """Look at a column, or at a piece of it."""
     cells = column.dropna()
     kind = _kind_of(name, cells, categorical) if len(cells) else None
-    found = Look(kind, len(cells), len(column) - len(cells), Counter(), 0, {}, "day", False)
+    found = Look(kind, len(cells), len(column) - len(cells), Counter(), 0, {}, "day", False, "", ())
     match kind:
         case "text":
             counts = Counter(texts(cells).tolist())
             n_different = len(counts)
             if n_different > _MOST_COUNTED:
                 counts = Counter(dict(counts.most_common(_MOST_COUNTED)))
-            return found._replace(counts=counts, n_different=n_different)
+            found = found._replace(counts=counts, n_different=n_different)
+            if isinstance(cells.dtype, pd.CategoricalDtype):
+                ranks = cells.cat.categories if cells.cat.ordered else ()
+                return found._replace(ranks=tuple(map(str, ranks)))
+            note = "" if categorical else why_text(pd.Series([*counts], dtype=object))
+            return found._replace(note=note)
         case "date":
             order = month_first({name: cells}).get(name, "day")
             values = values_of(dates(name, cells, order))
@@ -207,6 +230,8 @@ def column_encoder(
     made = ColumnEncoder(name, kind, n_missing=n_missing)
     if kind == "number" and drop_identifiers and all(each.counts_rows for each in found):
         return replace(made, dropped=_identifies(n, n))
+    if kind == "number":
+        return replace(made, gaps=min(n, n_missing) >= max(_FEW, _OFTEN * (n + n_missing)))
     if kind == "date":
         ranges = [each.ranges for each in found if each.ranges]
         ends = {p: (min(r[p][0] for r in ranges), max(r[p][1] for r in ranges)) for p in PARTS}
@@ -218,21 +243,28 @@ def column_encoder(
         n_different = len(counts)
         if any(each.n_different > _MOST_COUNTED for each in found):
             n_different = sum(each.n_different for each in found)  # at most
-        levels = _levels(counts, n, n_missing)
+        ranks = found[0].ranks if all(each.ranks == found[0].ranks for each in found) else ()
+        levels = _levels(counts, n, n_missing, ranks)
         dropped = _says_nothing(counts, n_different, n) if drop_identifiers else ""
         if not dropped and levels[0] in (OTHER, MISSING):
             dropped = f"its {n_different:,} distinct values are all rare"
-        return replace(made, levels=() if dropped else levels, dropped=dropped)
+        note = next((each.note for each in found if each.note), "")
+        if dropped:
+            return replace(made, dropped=f"{dropped}; {note}" if note else dropped)
+        return replace(made, levels=levels, note=note, ranks=ranks if len(ranks) > 2 else ())
     return made
 
 
-def _levels(counts: Counter[str], n: int, n_missing: int) -> tuple[str, ...]:
+def _levels(
+    counts: Counter[str], n: int, n_missing: int, ranks: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the levels that have an input: not the rare ones, which are pooled."""
     least = min(_LEAST, max(1, n // _LEAST_SHARE))
     common = [level for level, count in counts.items() if count >= least]
     common = sorted(common, key=lambda level: (-counts[level], level))[:MOST_LEVELS]
     rare = [OTHER] if len(common) < len(counts) else []
-    return (*sorted(common), *rare, *([MISSING] if n_missing else []))
+    common = [level for level in ranks if level in common] if ranks else sorted(common)
+    return (*common, *rare, *([MISSING] if n_missing else []))
 
 
 def _says_nothing(counts: Counter[str], n_different: int, n: int) -> str:
@@ -331,7 +363,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
             for name, is_category in zip(frame, categorical, strict=True)
         ]
-        made = _without_repeated_dates(made, frame)
+        made = _without_repeats(made, frame)
         if not any(each.names for each in made):
             why = "; ".join(f"{each.name!r}: {each.dropped}" for each in made)
             raise TableError(f"The table leaves no feature to learn from ({why}).")
@@ -360,8 +392,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X, places = np.empty((len(frame), len(self.names))), self.places
         plain = [e.name for e in self.used if e.kind == "number" and _is_plain(frame[e.name])]
         if plain:
-            at = [places[name][0] for name in plain]
-            X[:, at] = frame[plain].to_numpy(np.float64)
+            X[:, [places[name][0] for name in plain]] = cells = frame[plain].to_numpy(np.float64)
+            gaps = [i for i, name in enumerate(plain) if len(places[name]) > 1]
+            X[:, [places[plain[i]][1] for i in gaps]] = np.isnan(cells[:, gaps])
         for each in self.used:
             own = list(places[each.name])
             if each.name not in plain or np.isinf(X[:, own]).any():
@@ -417,10 +450,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know: columns that were dropped, or that may leak the target."""
-        leaks = [e.name for e in self.encoders_ if e.leak]
-        leaks = [f"possible leak: {name!r} predicts the target almost alone" for name in leaks]
-        return [*self.dropped, *leaks]
+        """What a user should know: columns that are dropped, read as text, or may be leaks."""
+        return [*self.dropped, *(f"{e.name!r}: {note}" for e in self.used for note in e.notes)]
 
     @property
     def columns_(self) -> pd.DataFrame:
@@ -480,13 +511,13 @@ def _is_plain(column: pd.Series) -> bool:
     return isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu"
 
 
-def _without_repeated_dates(
-    made: Sequence[ColumnEncoder], frame: pd.DataFrame
-) -> list[ColumnEncoder]:
-    """Drop a date that another column has already."""
+def _without_repeats(made: Sequence[ColumnEncoder], frame: pd.DataFrame) -> list[ColumnEncoder]:
+    """Drop a date, or an indicator of missing values, that another column has already."""
     seen: dict[bytes, str] = {}
     left = []
     for each in made:
+        if each.gaps and f"{each.name}={MISSING}" in frame:
+            each = replace(each, gaps=False)
         if each.kind == "date" and not each.dropped:
             found = each.encode(frame[each.name]).tobytes()
             if (first := seen.setdefault(found, each.name)) != each.name:
@@ -514,12 +545,13 @@ def _with_leaks(
         Y = (codes[:, np.newaxis] == np.arange(len(classes))).astype(np.float64)
         at_least = 2.0 * (len(classes) - 1)
     variance = ((Y - Y.mean(axis=0)) ** 2).sum()
+    shuffled = np.random.RandomState(0).permutation(len(Y))  # ties say nothing, whatever the order
     found = []
     for each in made:
         if not each.dropped and each.kind in ("number", "text") and variance > 0.0:
             column = frame[each.name]
             x = each.encode(column)[:, 0] if each.kind == "number" else each.level_of(column)
-            order = np.argsort(x, kind="stable")
+            order = shuffled[np.argsort(x[shuffled], kind="stable")]
             left = (np.diff(Y[order], axis=0) ** 2).sum() - at_least
             if left < _LEAK * 2.0 * variance:
                 each = replace(each, leak=True)

@@ -7,12 +7,12 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from html import escape
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 
@@ -25,7 +25,7 @@ from probprop.estimators.cv.folds import time_folds
 from probprop.estimators.cv.policy import N_FOLDS
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.kind import classes_of, offers_student_t
+from probprop.estimators.kind import classes_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
 from probprop.table.cells import missing_texts, with_gaps
@@ -36,6 +36,7 @@ from probprop.table.names import (
     TableError,
     choose_features,
     listed,
+    pandas_of,
     select,
     target_names,
 )
@@ -55,16 +56,16 @@ if TYPE_CHECKING:
 Estimator = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
 
 
-_SHOWN = 4  # names in the repr
+_SHOWN, _MOST_ROWS = 4, 40  # names, and columns, in the repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableModel:
-    """A fitted regressor or classifier with the columns it takes and their encoding.
+    """A fitted estimator with the names of the columns of a table, and their encoder.
 
-    A missing cell is an error, unless the estimator has ``missing="marginalize"``. An unknown
-    category is taken as the pool of rare ones; if there is none, it gives a warning and is treated
-    as a missing one, or is 0 in the columns of all categories if missing cells are an error.
+    A missing value is an error, unless the estimator has ``missing="marginalize"``. An unknown
+    category is taken as the pool of rare ones; if there is none, it gives a warning and is missing,
+    or has 0 in all inputs of the column if missing values are an error.
 
     Parameters
     ----------
@@ -84,8 +85,9 @@ class TableModel:
         empty for classes, and if it is not known. `update` leaves it as it is.
     scores : dict, default=None
         How good the model was when it was fitted, or None if that is not known: ``measured_on``,
-        "out-of-fold" or "held-out", ``n_samples`` of them, and ``targets``, which has for each
-        target a dict of scores, None where a score is not defined. `update` leaves it as it is.
+        "out-of-fold" or "held-out", ``n_samples`` of them, ``positive_class`` of two classes, and
+        ``targets``, which has for each target a dict of scores, None where a score is not defined.
+        `update` leaves it as it is.
     """
 
     estimator: Estimator
@@ -97,8 +99,20 @@ class TableModel:
     scores: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
+        return f"{self._in_words}\n{self.columns_.to_string(index=False, max_rows=_MOST_ROWS)}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self._in_words)}</p>{self.columns_.to_html(index=False)}"
+
+    @property
+    def _in_words(self) -> str:
         known = f"{listed(self.targets, _SHOWN)} from {listed(self.features, _SHOWN)}"
         return f"TableModel({type(self.estimator).__name__}: {known})"
+
+    @property
+    def columns_(self) -> pd.DataFrame:
+        """Kind, encoding, and numbers of levels and missing values of each column."""
+        return self.encoder.columns_
 
     @property
     def features(self) -> list[str]:
@@ -171,7 +185,7 @@ class TableModel:
             texts = missing_texts(self.na, among_numbers=self.encoder.kinds[name] == "number")
             return texts, self.encoder[name].levels
 
-        return with_gaps(select(frame, self.features), gaps)
+        return with_gaps(select(pandas_of(frame), self.features), gaps)
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the features of a table as the estimator takes them, (n, len(encoded_names)).
@@ -191,6 +205,7 @@ class TableModel:
 
         y has shape (n,), or (n, K) for several targets. An unknown class is an error.
         """
+        frame = pandas_of(frame)
         select(frame, [*self.features, *self.targets])
         y = self.observed(frame)
         return self.encode(frame), y
@@ -211,51 +226,26 @@ class TableModel:
         return None if name is None or name not in frame else self.counting.weights(frame)
 
     def predict_distribution(
-        self,
-        frame: pd.DataFrame,
-        *,
-        student_t: bool = False,
-        sample_weight: ArrayLike | None = None,
+        self, frame: pd.DataFrame, **options: Any
     ) -> TargetDistribution | ClassMixture:
         """Return the predictive distribution of the target for every row of a table.
 
-        `student_t`, for a single `PBPRegressor`, and `sample_weight`, for regressors, are as for
-        `PBPRegressor.predict_distribution`. The column of weights is not used.
+        `options` are those of `predict_distribution` of the estimator, such as `sample_weight`. The
+        column of weights is not used.
         """
-        X, options = self.encode(frame), dict[str, Any]()
-        if sample_weight is not None:
-            if self.classes is not None:
-                raise ValueError("sample_weight is for targets of numbers: leave it out.")
-            options["sample_weight"] = sample_weight
-        if student_t:
-            if not offers_student_t(self.estimator):
-                raise ValueError("student_t=True is for a PBPRegressor: give False.")
-            options["student_t"] = True
-        return self.estimator.predict_distribution(X, **options)
+        return self.estimator.predict_distribution(self.encode(frame), **options)
 
-    @overload
-    def predict(self, frame: pd.DataFrame, return_std: Literal[False] = ...) -> Array: ...
-    @overload
-    def predict(
-        self, frame: pd.DataFrame, return_std: Literal[True]
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def predict(
-        self, frame: pd.DataFrame, return_std: bool = False
-    ) -> Array | tuple[FloatArray, FloatArray]:
+    def predict(self, frame: pd.DataFrame, **options: Any) -> Any:
         """Predict the mean of the target, or its most probable class, for every row of a table.
 
-        The result has shape (n,), or (n, K) for several targets, in target units. `return_std`,
-        for targets of numbers, returns the predictive standard deviation as well.
+        The result has shape (n,), or (n, K) for several targets, in target units. `options` are
+        those of `predict` of the estimator, such as ``return_std=True`` of regressors.
         """
-        if not return_std:
-            predicted: Array = self.estimator.predict(self.encode(frame))
-            return predicted
-        if self.classes is not None:
-            raise ValueError("return_std=True is for targets of numbers: give False for classes.")
-        return cast(PBPRegressor, self.estimator).predict(self.encode(frame), return_std=True)
+        return self.estimator.predict(self.encode(frame), **options)
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays as it is."""
+        frame = pandas_of(frame)
         self.counting.check(frame, self.targets)
         frame = self.counting.rows(frame)
         X, y = self.split(frame)
@@ -292,6 +282,7 @@ def fit_table_model(
     time: str | None = None,
     na: Sequence[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    encoder: TableEncoder | None = None,
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
@@ -302,7 +293,8 @@ def fit_table_model(
 
     Parameters
     ----------
-    frame : DataFrame of shape (n, n_columns)
+    frame : table of shape (n, n_columns)
+        Of pandas, polars, pyarrow or another library that narwhals reads.
     target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
         Several columns of numbers are predicted by one network, each with its own noise.
@@ -336,6 +328,8 @@ def fit_table_model(
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
         A file for the state of the training, as for `PBPRegressor.fit`.
+    encoder : TableEncoder, default=None
+        Fitted on the features of this table, in place of `features` and `drop`.
 
     Examples
     --------
@@ -349,15 +343,20 @@ def fit_table_model(
     >>> model = fit_table_model(fruit, "weight")
     >>> model
     TableModel(PBPRegressor: 'weight' from 'kind', 'length')
-    >>> model.encoded_names
-    ['kind=apple', 'kind=pear', 'length']
+    column   kind encoding  levels  missing
+      kind   text  one-hot       2        0
+    length number    as is       0        0
     >>> mean, std = model.predict(fruit, return_std=True)
     """
+    frame = pandas_of(frame)
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
     frame = counting.rows(frame)
-    without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
-    chosen = choose_features(frame, targets, features, without)
+    if encoder is None:
+        without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
+        chosen = choose_features(frame, targets, features, without)
+    else:
+        chosen = [each.name for each in encoder.encoders_]
     given = select(frame, [*chosen, *targets])
     if estimator is None:
         check_no_missing(given[targets])
@@ -377,9 +376,10 @@ def fit_table_model(
         y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
-    encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
-    if encoder.dropped:
-        warnings.warn("; ".join(encoder.dropped), TableNote, stacklevel=2)
+    if encoder is None:
+        encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
+        if encoder.notes:
+            warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
     X = encoder.encode(given)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):

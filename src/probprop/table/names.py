@@ -36,6 +36,16 @@ def in_words(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def plural(n: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "row"), plural(1200, "row"), plural(2, "category")
+    ('1 row', '1,200 rows', '2 categories')
+    """
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else noun + ("es" if noun[-1] == "s" else "s")
+    return f"{n:,} {noun if n == 1 else many}"
+
+
 # ---- What is wrong with a table, in words
 
 
@@ -100,6 +110,16 @@ def as_frame(X: Any) -> pd.DataFrame | None:
         return table.to_pandas()
     except ModuleNotFoundError as error:
         raise ImportError("Tables need pandas: pip install 'probprop[cli]'") from error
+
+
+def pandas_of(table: Any) -> pd.DataFrame:
+    """Return a table as a pandas frame; refuse what is none."""
+    if (frame := as_frame(table)) is None:
+        raise TypeError(
+            f"Expected a table of pandas, polars, pyarrow or the like. Got {type(table).__name__}."
+        )
+    frame.attrs = getattr(table, "attrs", {})
+    return frame
 
 
 def source_of(frame: pd.DataFrame) -> str:

@@ -1,6 +1,6 @@
 """Text, Parquet, JSON lines and spreadsheets as data frames: whole, in chunks, several as one.
 
-The first bytes of a file decide what it is; nothing is rewound, so that pipes work as files do.
+The first bytes of a file decide what it is. What comes from a pipe is copied to a temporary file.
 Empty cells are missing, and so are "NA" and the like.
 """
 
@@ -17,14 +17,16 @@ import json
 import lzma
 import os
 import re
+import shutil
 import sys
+import tempfile
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import IO, Any, NamedTuple
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import IO, Any, NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
@@ -55,7 +57,7 @@ _FOREIGN = {
 }
 _SHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx and .ods are zip files; .xls is not
 _USUAL = ("", "delimiter: comma", "delimiter: tab", "no comma, semicolon or tab found")
-_BUFFER = 1 << 18  # bytes of each column of a Parquet file that are read at a time
+_BUFFER = 1 << 18  # bytes of each column of a Parquet file, or of text, that are read at a time
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
@@ -121,8 +123,7 @@ def iter_table(
     Parameters
     ----------
     path : str or path-like
-        As for `read_table`. Parquet from a pipe, spreadsheets and lists in JSON are held in
-        memory.
+        As for `read_table`. Spreadsheets and JSON are held in memory.
     chunk_rows : int, default=100_000
     columns : sequence of str, default=None
         The columns wanted, in this order; None means all.
@@ -151,15 +152,17 @@ def _frames(
         _check_format(file.label, file.start)
         if file.start.startswith(b"PAR1"):
             frames = _parquet_frames(file, chunk_rows, columns)
-            if kinds is None:
-                frames = (without_marks(frame, na) for frame in frames)
+        elif not file.start.startswith(_SHEETS) and _is_json(file := _as_text(file)):
+            file = replace(file, what="JSON")
+            frames = _json_frames(file, chunk_rows)
         else:
-            layout, text = _as_text(file)
-            if columns is not None:
-                check_present(file.source, columns, layout.names)
-            frames = _text_frames(file.source, text, layout, chunk_rows, kinds, na)
+            file = _with_layout(file)
+            frames = _text_frames(file, chunk_rows, kinds, na)
+        if kinds is None and file.layout is None:
+            frames = (without_marks(frame, na) for frame in frames)
         for frame in frames:
             if columns is not None:
+                check_present(file.source, columns, frame.columns)
                 frame = frame[list(columns)]
             if frame.shape[0] == 0:
                 continue
@@ -178,21 +181,24 @@ def iter_typed(
     return _frames(path, chunk_rows, None, None, na)
 
 
-def _as_text(file: Opened) -> tuple[Layout, io.BufferedReader]:
-    """Return the rows of a file as text in UTF-8 with a delimiter, and note what was found."""
-    what: list[str] = []
+def _as_text(file: Opened) -> Opened:
+    """Return a file as text, whatever its encoding."""
+    encoding = _encoding_of(file)
+    codec = "utf-8-sig" if encoding == "UTF-8" else encoding
+    text = io.TextIOWrapper(file.content, codec, errors=_LATIN, newline="")
+    return replace(file, content=text, encoding=encoding)
+
+
+def _with_layout(file: Opened) -> Opened:
+    """Return text with a delimiter, or a spreadsheet as such, and what was found out about it."""
     if file.start.startswith(_SHEETS):
-        text, sheet = _sheet_as_csv(file.label, file.everything())
-        what = [f"spreadsheet, sheet {sheet!r}"]
-    else:
-        text = file.text()
-        if _is_json(text.peek(1)):
-            what, text = ["JSON"], _json_as_csv(file.label, text)
-    start = text.read(START)
-    layout = _find_layout(file.source, start)
-    file.what, file.layout = what or layout.words, None if what else layout
+        text, sheet = _sheet_as_csv(file.label, file.content)
+        file = replace(file, content=text, what=f"spreadsheet, sheet {sheet!r}")
+    layout = _find_layout(file.source, file.content.read(START))
+    file.content.seek(0)
+    file = replace(file, layout=layout)
     check_names(file.source, layout.names)
-    return layout, _rejoined(start, text)
+    return file
 
 
 def _check_format(label: str, start: bytes) -> None:
@@ -220,13 +226,11 @@ def _parquet_frames(
     except ModuleNotFoundError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'probprop[cli]'") from error
 
-    label, file = source.label, source.rest
-    plain = source.compression is None and label != STANDARD_INPUT and file.seekable()
+    label = source.label
     with reading_parquet(label):
-        content = file if plain else io.BytesIO(source.everything())
         # Else it would hold all that it has read, and all columns of a row group at a time.
         buffer = 0 if chunk_rows is None else _BUFFER
-        parquet = pq.ParquetFile(content, pre_buffer=False, buffer_size=buffer)
+        parquet = pq.ParquetFile(source.content, pre_buffer=False, buffer_size=buffer)
         names = parquet.schema_arrow.names
         if columns is not None:
             check_present(label, columns, names)
@@ -285,16 +289,15 @@ class Layout:
         return [found if len(self.names) > 1 else "no comma, semicolon or tab found", *decimal]
 
 
-def _find_layout(source: str, start: bytes) -> Layout:
+def _find_layout(source: str, text: str) -> Layout:
     """Find the delimiter: the first to cut all first records into as many cells, or the most.
 
-    `start` is the first bytes as UTF-8, at most `START` and perhaps a few more.
+    `text` is the start of the file, at most `START` characters.
     """
-    text = start.decode(errors="ignore")  # the last letter may be cut
-    cut = len(start) >= START
+    cut = len(text) >= START
     records = {d: r for d in _DELIMITERS if (r := _first_records(text, d, cut))}
     if not records:
-        raise TableError(f"{source} has a header line of more than {START} bytes: {FORMATS}.")
+        raise TableError(f"{source} has a header line of more than {START} characters: {FORMATS}.")
     alike = [d for d, r in records.items() if len(r[0]) > 1 and len({len(x) for x in r}) == 1]
     most = max(reversed(records), key=lambda d: len(records[d][0]))  # comma where there is none
     delimiter = alike[0] if alike else most
@@ -331,14 +334,11 @@ def _first_records(text: str, delimiter: str, cut: bool) -> list[list[str]]:
 
 
 def _text_frames(
-    source: str,
-    file: Any,
-    layout: Layout,
-    chunk_rows: int | None,
-    kinds: Mapping[str, str] | None,
-    na: Sequence[str] | None,
+    file: Opened, chunk_rows: int | None, kinds: Mapping[str, str] | None, na: Sequence[str] | None
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows in chunks, or all at once, of the types that `kinds` asks for."""
+    source, text, layout = file.source, file.content, file.layout
+    assert layout is not None  # text has one
     blank = [f"\0{i}" for i in range(layout.n_blank)] if layout.n_blank > 1 else []
     options: dict[str, Any] = {
         "sep": layout.delimiter,
@@ -351,7 +351,6 @@ def _text_frames(
         "keep_default_na": False,
         "na_values": [""],
         "low_memory": False,  # else the type of a cell could depend on its place
-        "encoding": "utf-8",
         **_EXACT,
     }
 
@@ -363,10 +362,10 @@ def _text_frames(
 
     try:
         if chunk_rows is None:
-            frame = without_blank(_strictly(lambda: pd.read_csv(file, **options)))
+            frame = without_blank(_strictly(lambda: pd.read_csv(text, **options)))
             yield _settled(frame, layout.decimal, na)
             return
-        with pd.read_csv(file, chunksize=chunk_rows, **options) as reader:
+        with pd.read_csv(text, chunksize=chunk_rows, **options) as reader:
             while (frame := _strictly(lambda: next(reader, None))) is not None:
                 frame = without_blank(frame)
                 if kinds is None:
@@ -376,15 +375,15 @@ def _text_frames(
     except pd.errors.ParserWarning as error:  # only ever of the first rows
         raise _ragged(source, "a row", "more", len(layout.names)) from error
     except pd.errors.ParserError as error:
-        text = str(error).strip()
-        if fields := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text):
+        reason = str(error).strip()
+        if fields := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason):
             raise _ragged(source, f"line {fields[2]}", fields[3], int(fields[1])) from error
-        if row := re.search(r"EOF inside string starting at row (\d+)", text):
+        if row := re.search(r"EOF inside string starting at row (\d+)", reason):
             raise TableError(
                 f"{source} has a quote in line {int(row[1]) + 1} that is never closed: close it, "
                 "or double each quote that is part of a quoted cell."
             ) from error
-        raise TableError(f"{source} cannot be read as a table ({text}): {FORMATS}.") from error
+        raise TableError(f"{source} cannot be read as a table ({reason}): {FORMATS}.") from error
 
 
 def _strictly(read: Callable[[], Any]) -> Any:
@@ -592,20 +591,17 @@ def _paths(path: str) -> list[str]:
     return found
 
 
-# ---- The bytes of a file: opened, decompressed, and as UTF-8 whatever their encoding
+# ---- The bytes of a file: opened, decompressed, and as text whatever their encoding
 
 
 START = 1 << 20  # bytes looked at; the header line must be among them
 STANDARD_INPUT = "standard input"
-_PIECE = 1 << 18  # bytes decoded at a time
 
 _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
     b"BZh": ("bzip2", bz2.BZ2File),
     b"\xfd7zXZ": ("xz", lzma.LZMAFile),
 }
-# The letter of each byte; the five bytes that Windows-1252 lacks are taken as Latin-1.
-_WINDOWS = "".join(bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(256))
 # UTF-32 first: its mark begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -613,44 +609,57 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_LATIN = "probprop_latin"  # the five bytes that Windows-1252 lacks are taken as Latin-1
 
 
-@dataclass
+def _as_latin(error: Any) -> tuple[str, int]:
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+codecs.register_error(_LATIN, _as_latin)
+
+
+@dataclass(frozen=True)
 class Opened:
-    """A file that is being read, and what was found out about its bytes."""
+    """A file that is being read, and what was found out about it."""
 
     label: str  # the file as messages name it
     start: bytes  # the first bytes, at most `START`, decompressed
-    rest: Any  # the file after them
+    content: Any  # the whole file, decompressed, as bytes or as text; it can be rewound
     compression: str | None = None
-    encoding: str = "UTF-8"  # may change while the file is read, if letters beyond ASCII come late
-    what: list[str] = field(default_factory=list)  # the format or the layout, once it is known
-    layout: Layout | None = None  # of text with a delimiter
+    encoding: str = "UTF-8"
+    what: str = ""  # the format, where it is neither text nor Parquet
+    layout: Layout | None = None  # of text
 
     @property
     def source(self) -> str:
         """The file as messages name it, with what was found out about it."""
-        words = ", ".join([*self._unusual, *self.what])
-        return f"{self.label} ({words})" if words else self.label
+        words = [*self._unusual, *self._found]
+        return f"{self.label} ({', '.join(words)})" if words else self.label
 
     @property
     def _unusual(self) -> list[str]:
         return [word for word in (self.compression, self.encoding) if word not in (None, "UTF-8")]
 
     @property
+    def _found(self) -> list[str]:
+        return [self.what] if self.what else self.layout.words if self.layout else []
+
+    @property
     def attrs(self) -> dict[str, Any]:
         """What a frame knows about its file."""
-        usual = not self._unusual and ", ".join(self.what) in _USUAL
+        usual = not self._unusual and ", ".join(self._found) in _USUAL
         return {
             "source": self.source,
-            "decimal": "." if self.layout is None else self.layout.decimal,
+            "decimal": "." if self.what or self.layout is None else self.layout.decimal,
             "noted": "" if usual else self.source,
             "text": self._written(),
         }
 
     def _written(self) -> dict[str, str] | None:
         """Return what `to_csv` needs to write a text table as this file is."""
-        if self.layout is None or self.compression or self.encoding in ("UTF-16", "UTF-32"):
+        marked = self.encoding in ("UTF-16", "UTF-32")
+        if self.layout is None or self.what or self.compression or marked:
             return None
         encoding = "utf-8-sig" if self.start.startswith(codecs.BOM_UTF8) else "utf-8"
         return {
@@ -660,27 +669,23 @@ class Opened:
             "encoding": encoding if self.encoding == "UTF-8" else "cp1252",
         }
 
-    def everything(self) -> bytes:
-        """Return all bytes, decompressed."""
-        return self.start + bytes(self.rest.read())
-
-    def text(self) -> io.BufferedReader:
-        """Return the file as UTF-8 without a byte-order mark."""
-        return io.BufferedReader(_Pieces(_as_utf8(self)), _PIECE)
-
 
 @contextmanager
 def opened(path: Path) -> Iterator[Opened]:
     """Open for reading; what the system refuses, or is damaged, becomes a `TableError`."""
     label = STANDARD_INPUT if os.fspath(path) == "-" else os.fspath(path)
     try:
-        if label == STANDARD_INPUT:
-            if sys.stdin is None:  # `<&-`
+        with ExitStack() as stack:
+            if label != STANDARD_INPUT:
+                file: Any = stack.enter_context(open(path, "rb"))
+            elif sys.stdin is None:  # `<&-`
                 raise TableError("standard input is closed: open it, or give a file.")
-            yield _decompressed(label, sys.stdin.buffer)
-        else:
-            with open(path, "rb") as file:
-                yield _decompressed(label, file)
+            if label == STANDARD_INPUT or not file.seekable():
+                pipe = sys.stdin.buffer if label == STANDARD_INPUT else file
+                file = stack.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(pipe, file)
+                file.seek(0)
+            yield _decompressed(label, file)
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise TableError(
             f"{label} is compressed, and damaged or cut off ({error}): copy it again."
@@ -694,59 +699,26 @@ def opened(path: Path) -> Iterator[Opened]:
 
 def _decompressed(label: str, file: IO[bytes]) -> Opened:
     start = file.read(START)
+    file.seek(0)
     for magic, (name, decompress) in _COMPRESSED.items():
         if start.startswith(magic):
-            inside = decompress(_rejoined(start, file))
-            return Opened(label, inside.read(START), inside, compression=name)
+            content = decompress(file)
+            start = content.read(START)
+            content.seek(0)
+            return Opened(label, start, content, name)
     return Opened(label, start, file)
 
 
-class _Pieces(io.RawIOBase):
-    """Pieces of bytes as one file."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._piece = pieces, b""
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Copy what fits of the next piece that is not empty."""
-        while not self._piece:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._piece = piece
-        n = min(len(buffer), len(self._piece))
-        buffer[:n], self._piece = self._piece[:n], self._piece[n:]
-        return n
-
-
-def _rejoined(start: bytes, rest: Any) -> io.BufferedReader:
-    """Return the start that was looked at, then the rest: a pipe cannot be rewound."""
-    return io.BufferedReader(_Pieces(_pieces(start, rest)), _PIECE)
-
-
-def _pieces(start: bytes, rest: Any) -> Iterator[bytes]:
-    for i in range(0, len(start), _PIECE):
-        yield start[i : i + _PIECE]
-    while piece := rest.read(_PIECE):
-        yield piece
-
-
-def _as_utf8(source: Opened) -> Iterator[bytes]:
-    """Yield the text as UTF-8, from UTF-8, UTF-16 or UTF-32 with a mark, or Windows-1252.
+def _encoding_of(file: Opened) -> str:
+    """Return the encoding of a text, all of which is looked at.
 
     Text is Windows-1252 if its first letters beyond ASCII are no UTF-8; that may be seen late.
     """
-    marked = [name for mark, name in _MARKS.items() if source.start.startswith(mark)]
-    source.encoding = marked[0] if marked else "UTF-8"
-    decoder = codecs.getincrementaldecoder(marked[0] if marked else "utf-8-sig")()
-    ascii_so_far, n_lines = not marked, 0
-    pieces = chain(_pieces(source.start, source.rest), [b""])
-    for piece in pieces:
-        held = decoder.getstate()[0]
+    encoding = next((k for mark, k in _MARKS.items() if file.start.startswith(mark)), "UTF-8")
+    decoder = codecs.getincrementaldecoder(encoding)()
+    ascii_so_far, n_lines, piece = encoding == "UTF-8", 0, b"-"
+    while piece:
+        piece, held = file.content.read(_BUFFER), decoder.getstate()[0]
         try:
             text = decoder.decode(piece, final=not piece)
         except UnicodeError as error:
@@ -754,82 +726,44 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
             if not (ascii_so_far and good.isascii()):
                 line = n_lines + good.count(b"\n") + 1
                 raise TableError(
-                    f"{source.label} is {source.encoding} text at first, but not in line {line}: "
-                    "write the whole file in one encoding, best UTF-8."
+                    f"{file.label} is {encoding} text at first, but not in line {line}: write the "
+                    "whole file in one encoding, best UTF-8."
                 ) from error
-            source.encoding = "Windows-1252"
-            for rest in chain([held + piece], pieces):
-                yield codecs.charmap_decode(rest, "strict", _WINDOWS)[0].encode()
-            return
-        ascii_so_far = ascii_so_far and text.isascii()
+            encoding = "Windows-1252"
+            break
+        ascii_so_far = ascii_so_far and text.lstrip("\ufeff").isascii()
         n_lines += text.count("\n")
-        yield text.encode()
+    file.content.seek(0)
+    return encoding
 
 
-# ---- JSON lines and spreadsheets as comma-separated text, which is then read like any other
+# ---- JSON, and spreadsheets as comma-separated text, which is then read like any other
 
 
-_JSON_LOOK = 1000  # JSON lines whose names are the columns
-_LINES = 1000  # written at a time
-
-
-def _is_json(start: bytes) -> bool:
+def _is_json(file: Opened) -> bool:
     """Whether text begins as JSON objects do, one per line or in a list."""
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith(b"["):
-        return text[1:].lstrip().startswith(b"{")
-    return text.startswith(b"{") and text[1:].lstrip()[:1] in (b'"', b"}")
+    start = file.content.read(START)
+    file.content.seek(0)
+    return re.match(r"\s*(\[\s*\{|\{\s*[\"}])", start) is not None
 
 
-def _json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
-    """Return JSON objects as CSV; numbers are written as they were."""
-    objects = _objects(label, file)
-    first = list(islice(objects, _JSON_LOOK))
-    names = list(dict.fromkeys(name for line in first for name in line))
-    known = {*names}
-
-    def rows() -> Iterator[list[str]]:
-        for number, line in enumerate(chain(first, objects), 1):
-            if unknown := [name for name in line if name not in known]:
-                raise TableError(
-                    f"{label} has a field {unknown[0]!r} in record {number} that none of the first "
-                    f"{_JSON_LOOK:,} has: give it in the first one too, as null."
-                )
-            for name, value in line.items():
-                if isinstance(value, list | dict):
-                    raise TableError(
-                        f"{label} has a list or an object in the field {name!r} of record "
-                        f"{number}, but a cell holds one value: give its parts fields of their "
-                        "own, or leave it out."
-                    )
-            yield [_cell(line.get(name)) for name in names]
-
-    return _csv(chain([names], rows()))
+def _json_frames(file: Opened, chunk_rows: int | None) -> Iterator[pd.DataFrame]:
+    """Yield the objects of a list, or one per line."""
+    text = file.content.read()
+    try:
+        a_list = text.lstrip().startswith("[")
+        lines = [text] if a_list else [line for line in text.split("\n") if line.strip()]
+        objects = [json.loads(line) for line in lines]
+        frame = pd.DataFrame.from_records(objects[0] if a_list else objects)
+    except (ValueError, TypeError) as error:
+        raise TableError(
+            f"{file.label} is not JSON lines ({error}): write one object per line, or {FORMATS}."
+        ) from error
+    for start in range(0, len(frame), chunk_rows or len(frame)):
+        yield frame[start : start + (chunk_rows or len(frame))]
 
 
-def _objects(label: str, file: io.BufferedReader) -> Iterator[dict[str, Any]]:
-    a_list = file.peek(1).lstrip().startswith(b"[")
-    for number, line in enumerate([file.read()] if a_list else file, 1):
-        if not line.strip():
-            continue
-        try:
-            # Numbers stay the text they are.
-            found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
-        except ValueError as error:
-            raise TableError(
-                f"{label} is not JSON lines (line {number}: {error}): write one object per line, "
-                f"or {FORMATS}."
-            ) from error
-        for one in found if isinstance(found, list) else [found]:
-            if not isinstance(one, dict):
-                raise TableError(
-                    f"{label} has a line {number} of JSON that is no object: write each row as "
-                    '{"column": value, ...}.'
-                )
-            yield one
-
-
-def _sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
+def _sheet_as_csv(label: str, file: IO[bytes]) -> tuple[TextIO, str]:
     """Return the first sheet with cells in it as CSV, and its name."""
     try:
         import python_calamine as calamine
@@ -837,7 +771,7 @@ def _sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
         need = "Spreadsheets need python-calamine: pip install 'probprop[cli]'"
         raise ImportError(need) from error
     try:
-        book = calamine.load_workbook(io.BytesIO(content))
+        book = calamine.load_workbook(file)
         for name in book.sheet_names:
             rows = book.get_sheet_by_name(name).to_python()
             if rows := [row for row in rows if any(value not in (None, "") for value in row)]:
@@ -860,14 +794,9 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _csv(rows: Iterable[Sequence[str]]) -> io.BufferedReader:
-    """Write rows, `_LINES` at a time, as one file of bytes."""
-
-    def pieces() -> Iterator[bytes]:
-        rest = iter(rows)
-        while some := list(islice(rest, _LINES)):
-            text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows(some)
-            yield text.getvalue().encode()
-
-    return io.BufferedReader(_Pieces(pieces()))
+def _csv(rows: Iterable[Sequence[str]]) -> TextIO:
+    """Write rows as text."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    text.seek(0)
+    return text

@@ -14,6 +14,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
+from limits import Limits
 from probprop import Candidate, PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.estimators.cv import policy, search
 from probprop.inference import checkpoint as module
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:In .* updates")
 
 
 @pytest.fixture(autouse=True)
-def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
+def _always_written(limits: Limits) -> None:
+    limits.seconds_between_checkpoints(0.0)
 
 
 class Stop(Exception):

@@ -41,7 +41,7 @@ def fitted(candidate: Candidate, far: float = 0.0) -> PBPRegressorCV:
     X, y, _, _ = split()
     if far:
         X[7, 0], X[9, 1] = far * UNITS[0], -far * UNITS[1]
-    # Where the mean is far below 0, a support from 0 on would leave no width.
+    # Where the mean is far below 0, a support from 0 on leaves the upper half of the width.
     model = PBPRegressorCV(3, candidates=[candidate], budget="fast", support=None, random_state=0)
     return model.fit(X, y)
 

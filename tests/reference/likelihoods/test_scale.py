@@ -154,15 +154,8 @@ def test_log_p_is_log_Z_of_each_row() -> None:
         for m, v, row in zip(p.mean, p.variance, y, strict=True)
     ]
     assert_allclose(likelihood.log_p(p, y), expected, rtol=1e-11)
-    assert likelihood.point(p) is p.mean
     draws = p.mean + np.sqrt(p.variance) * random.standard_normal((200_000, 5, 2))
     assert_allclose(p.factor, np.exp(draws).mean(axis=0), rtol=0.2)
-
-
-def test_a_mixture_has_the_moments_of_the_mixture() -> None:
-    parts = [LogScale(np.array([m]), np.array([v])) for m, v in [(0.0, 1.0), (2.0, 3.0)]]
-    mixed = Scale().mixture(parts)
-    assert (mixed.mean[0], mixed.variance[0]) == (1.0, 3.0)  # E[h^2] is (1 + 3 + 4)/2
 
 
 def test_the_kernel_refuses_targets_that_cannot_be() -> None:

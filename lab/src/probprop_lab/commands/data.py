@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from probprop.cli.console import plural, terminal_of
+from probprop.cli.console import terminal_of
+from probprop.table.names import plural
 
 _HELP = """List and fetch the ten benchmark sets of the paper.
 

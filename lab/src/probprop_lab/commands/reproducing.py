@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import (
@@ -18,9 +18,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from probprop.cli.arguments import Report, given, whole
-from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.arguments import Report, column_names
+from probprop.cli.console import Terminal, terminal_of
 from probprop.cli.output import check_destinations, naming
+from probprop.table.names import plural
 
 if TYPE_CHECKING:
     from probprop_lab.experiments.harness.job import Job
@@ -61,6 +62,11 @@ class What(StrEnum):
     acquisition = "acquisition"
 
 
+def _names(given: list[str] | None) -> list[str] | None:
+    """Return the names of an option given several times, with commas, or both."""
+    return list(dict.fromkeys(column_names(given or [], []))) or None
+
+
 def reproduce(
     context: typer.Context,
     what: Annotated[What, typer.Argument(metavar="WHAT", help=f"One of {', '.join(What)}.")],
@@ -69,8 +75,8 @@ def reproduce(
         typer.Option(metavar="FILE", help="Rows, one per fit.  [default: reproduce-WHAT.jsonl]"),
     ] = None,
     jobs: Annotated[
-        Any,
-        typer.Option(metavar="N", parser=whole(1), help="Fits at a time.  [default: all cores]"),
+        int | None,
+        typer.Option(metavar="N", min=1, help="Fits at a time.  [default: all cores]"),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run again what is in the results file.")
@@ -91,10 +97,10 @@ def reproduce(
         ),
     ] = None,
     splits: Annotated[
-        Any,
+        int | None,
         typer.Option(
             metavar="N",
-            parser=whole(1),
+            min=1,
             help="The first N splits, or repetitions, only.  [default: all]",
         ),
     ] = None,
@@ -102,8 +108,8 @@ def reproduce(
         bool, typer.Option("--show", help="Run nothing; show the table of the results file.")
     ] = False,
     seed: Annotated[
-        Any,
-        typer.Option(metavar="N", parser=whole(0, 2**32 - 1), help="Same seed, same results."),
+        int,
+        typer.Option(metavar="N", min=0, max=2**32 - 1, help="Same seed, same results."),
     ] = 0,
     markdown: Annotated[
         str | None, typer.Option(metavar="FILE", help="Markdown table to write.")
@@ -140,7 +146,7 @@ def reproduce(
     check_destinations({"--results": results_path, **outputs}, {})
     from probprop_lab import experiments
 
-    selection = experiments.Selection(given(dataset), splits, seed, given(method), show)
+    selection = experiments.Selection(_names(dataset), splits, seed, _names(method), show)
     experiment = experiments.EXPERIMENTS[what]
     wanted = experiment.jobs(selection)
     terminal = terminal_of(context)

@@ -410,13 +410,17 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise AttributeError("columns_ is for models that were fitted to a table, not an array")
         return self.encoder_.columns_
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Show the parameters, and the columns of a table below them."""
+        shown: str = super().__repr__(N_CHAR_MAX)
+        columns = "" if self.encoder_ is None else self.columns_.to_string(index=False)
+        return f"{shown}\n{columns}" if columns else shown
+
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Show the estimator in notebooks, and the columns of its table below it."""
         shown: dict[str, str] = super()._repr_mimebundle_(**options)
-        if self.encoder_ is not None:
-            shown["text/plain"] += "\n" + self.columns_.to_string(index=False)
-            if "text/html" in shown:
-                shown["text/html"] += self.columns_.to_html(index=False)
+        if self.encoder_ is not None and "text/html" in shown:
+            shown["text/html"] += self.columns_.to_html(index=False)
         return shown
 
     def on_inputs(self) -> Self:
@@ -508,9 +512,10 @@ def search_of(
     line, bins = policy_of(model, len(problem.y)), problem.encodings.bins_that_fit
     n_classes = problem.judge.likelihood.n_classes
     candidates = policy.read_candidates(model.candidates, model.budget, line, bins, n_classes)
-    powers = isinstance(model.candidates, str) and positive and not is_classifier(model)
+    exact = isinstance(model.candidates, str) and not is_classifier(model)
     n_threads = effective_n_jobs(model.n_jobs)
-    search = Search(problem, rungs, line.n_stacked, seed, powers, n_threads, report)
+    options = (exact, exact and positive, n_threads, report)
+    search = Search(problem, rungs, line.n_stacked, seed, *options)
     return search, candidates
 
 
@@ -536,6 +541,8 @@ def publish_stack(
                 dtype=model.dtype,
                 random_state=fold.seed,
             )
+            if not is_classifier(model):
+                member.set_params(prior=candidate.prior, output_layer=candidate.output_layer)
             member.n_features_in_ = len(fitted.standardizer.x_mean)
             member.likelihood_ = likelihood
             publish(member, fitted, history, mean_weight)

@@ -129,7 +129,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         X has the shape (n_samples, n_features), the result (n_samples,) or (n_samples, n_labels).
         """
         predicted = self.predict_distribution(X)
-        return self.likelihood_.point(predicted)
+        return predicted.most_probable(self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Predict the probability of every class of `classes_`, or that each label is present.

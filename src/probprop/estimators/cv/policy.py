@@ -33,6 +33,7 @@ N_KEPT = (8, 4, 3)
 CLEAR = 2.0  # standard errors above which a mean difference between trials is clear
 N_STALE = 2  # rungs without an improvement after which a trial is stopped
 N_FOLDS = 5  # of cv="auto", unless a table is large
+MOST_FEATURES = 320  # of an exact output layer, whose covariance has their square
 LEAST_WEIGHT = 0.03  # stacking weights below are dropped
 MOST_SIZE = 2.0  # weights of all stacked networks, in multiples of the largest trial
 N_REPORTS = 2  # progress reports before the first rung; at a report Ctrl-C ends the search
@@ -51,6 +52,8 @@ MANY_CLASSES = 32  # above which trials make fewer epochs, as an epoch takes lon
 LEAST_SHARE_OF_EPOCHS = 0.1  # of the rungs, whatever the number of classes
 
 Noise = Literal["auto", "constant", "input"]
+Prior = Literal["shared", "per_column"]
+OutputLayer = Literal["mean_field", "full"]
 Layers = tuple[tuple[int, ...], ...]
 
 
@@ -66,6 +69,7 @@ class Policy:
     n_search_folds: int  # folds that the trials are compared on
     n_folds: int = N_FOLDS  # folds of cv="auto" that have a network of each stacked trial
     n_stacked: int = 3  # maximum number of stacked trials
+    relevance: bool = False  # whether encoded candidates of the first cap have a prior per column
 
 
 # Layers of 48 and 96 units fill vectors of 16 numbers of single precision: training takes a fifth
@@ -76,9 +80,9 @@ class Policy:
 _ONE_OR_TWO, _CAPS = ((48,), (48, 48)), (10.0, 30.0)
 _RAW = (*_ONE_OR_TWO, ())
 REGRESSION = (
-    Policy(0, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=5),
-    Policy(500, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=3),
-    Policy(5_000, 32, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=2, n_folds=4),
+    Policy(0, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=5, relevance=True),
+    Policy(500, 16, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=3, relevance=True),
+    Policy(5_000, 32, _RAW, _ONE_OR_TWO, _CAPS, n_search_folds=2, n_folds=4, relevance=True),
     Policy(20_000, 32, _RAW, _ONE_OR_TWO, _CAPS[:1], n_search_folds=1, n_folds=3),
     Policy(LARGE, 32, _ONE_OR_TWO, _ONE_OR_TWO, _CAPS[:1], n_search_folds=1, n_folds=2),
 )
@@ -136,6 +140,8 @@ class Candidate:
     evidence_cap: float | None = None
     power: float | None = None
     noise: Noise = "auto"
+    prior: Prior = "shared"
+    output_layer: OutputLayer = "mean_field"
 
     def __post_init__(self) -> None:
         if self.n_bins is not None:
@@ -153,7 +159,7 @@ class Candidate:
         check_option("noise of a candidate", self.noise, list(get_args(Noise)))
 
     def __repr__(self) -> str:
-        usual = {"power": None, "noise": "auto"}
+        usual = {"power": None, "noise": "auto", "prior": "shared", "output_layer": "mean_field"}
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         shown = {k: v for k, v in values.items() if k not in usual or v != usual[k]}
         return short_repr(self, *(f"{k}={v!r}" for k, v in shown.items()))
@@ -226,8 +232,13 @@ def default_candidates(
     layers |= dict.fromkeys((n_bins for n_bins in bins if n_bins > 1), line.encoded)
     deeper: Layers = ((96, 96),) if best else ()
     few = fast or n_classes > MANY_CLASSES  # with few epochs evidence caps hardly differ
+
+    def prior(n_bins: int | None, evidence_cap: float | None) -> Prior:
+        by_column = line.relevance and n_bins is not None and evidence_cap == line.evidence_caps[0]
+        return "per_column" if by_column and not fast else "shared"
+
     return [
-        Candidate(n_bins, hidden, evidence_cap)
+        Candidate(n_bins, hidden, evidence_cap, prior=prior(n_bins, evidence_cap))
         for n_bins, sizes in layers.items()
         for hidden in (*sizes, *deeper)[: 1 if fast else None]
         for evidence_cap in line.evidence_caps[: 1 if few or not hidden else None]

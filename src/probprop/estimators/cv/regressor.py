@@ -43,7 +43,7 @@ from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.likelihoods import Gaussian, Scale
 from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
-from probprop.inference.prediction import member_moments, sensitivity_at
+from probprop.inference.prediction import SampledOutputLayer, member_moments, sensitivity_at
 from probprop.inference.training import warn_of_counts
 
 
@@ -562,7 +562,7 @@ class SampledFunction:
 
     Parameters
     ----------
-    network : SampledNetwork
+    network : SampledNetwork or SampledOutputLayer
         f, on encoded rows.
     member : PBPRegressor
         The member whose mean is m.
@@ -586,7 +586,7 @@ class SampledFunction:
     (SampledFunction(1 feature, 5-5-1), (2,))
     """
 
-    network: SampledNetwork
+    network: SampledNetwork | SampledOutputLayer
     member: PBPRegressor
     bounds: InputBounds
     encoding: PiecewiseLinear | None

@@ -53,7 +53,7 @@ from probprop.inference.checkpoint import (
 from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
-from probprop.inference.prediction import output_moments
+from probprop.inference.prediction import output_moments, with_output_layer
 from probprop.inference.standardize import measure, with_usual_target_scale
 from probprop.inference.training import Fitted, Rows, Run
 
@@ -152,6 +152,8 @@ class Problem:
             self.judge.likelihood,
             hidden=candidate.layers,
             evidence_cap=candidate.evidence_cap,
+            prior=candidate.prior,
+            output_layer=candidate.output_layer,
             marginalize=self.marginalize,
             dtype=self.encodings.dtype,
         )
@@ -326,19 +328,29 @@ def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluat
     problem, n_bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.n_bins
     outputs, encoding = [], problem.encodings.of(n_bins)
     for run, fold in zip(trial.runs, folds, strict=True):
-        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, run.fitted)
-        outputs.append(FoldOutputs(run.fitted, *rows.moments(encoding, of)))
+        own = _with_output_layer(run, problem, n_bins, fold)
+        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, own)
+        outputs.append(FoldOutputs(own, *rows.moments(encoding, of)))
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
         oof = problem.judge.out_of_fold(outputs, y, weights, held_out)
         log_p = oof.log_p(oof.factor)
-    fitted, own = (
-        tuple(run.fitted for run in trial.runs),
-        held_out.fold == np.arange(len(folds))[:, None],
+    fitted = tuple(output.fitted for output in outputs)
+    of_fold = held_out.fold == np.arange(len(folds))[:, np.newaxis]
+    splits = tuple(
+        weighted_mean(log_p[k], None if weights is None else weights[k]) for k in of_fold
     )
-    splits = tuple(weighted_mean(log_p[k], None if weights is None else weights[k]) for k in own)
     return Evaluation(fitted[0].epoch.n_iter, oof, fitted, trial.history, log_p, splits)
+
+
+def _with_output_layer(run: Run, problem: Problem, n_bins: int | None, fold: Fold) -> Fitted:
+    """Return the network of a fold, with the exact output layer if its plan has one."""
+    if run.plan.output_layer == "mean_field":
+        return run.fitted
+    rows, q, scales = side_by_side(fold.train), run.fitted.posterior, run.fitted.standardizer
+    given = problem.encodings.inputs(n_bins)[rows], problem.y[rows], problem.weights_of(rows)
+    return replace(run.fitted, posterior=with_output_layer(run.plan, q, scales, *given))
 
 
 # ---- Successive halving
@@ -406,6 +418,28 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
 def is_clear(gain: FloatArray, weights: FloatArray | None) -> bool:
     """Return whether the mean gain of rows is above two of its standard errors."""
     return weighted_mean(gain, weights) > policy.CLEAR * standard_error(gain, weights)
+
+
+# ---- Exact output layers
+
+
+def _takes_exact_layer(trial: Running) -> bool:
+    """Return whether the trial is fit for it: the matrix of the features has to be small."""
+    if trial.best is None or not trial.trial.candidate.layers:
+        return False
+    n_inputs, *_, n_hidden, _ = trial.best.fitted[0].posterior.layer_sizes
+    return n_inputs + n_hidden <= policy.MOST_FEATURES
+
+
+def _with_exact_layer(trial: Running, problem: Problem) -> Running:
+    """Return the networks of the best rung of a trial as a trial with exact output layers."""
+    candidate, best = replace(trial.trial.candidate, output_layer="full"), trial.best
+    assert best is not None
+    plan = problem.seen_by(candidate).plan(candidate)
+    pairs = zip(trial.runs, best.fitted, strict=True)
+    runs = tuple(run._replace(plan=plan, fitted=fitted) for run, fitted in pairs)
+    found = Running(Trial(candidate), runs, best.history)
+    return evaluated(found, problem).stopped("an exact output layer")
 
 
 # ---- Stacking
@@ -495,6 +529,7 @@ class Search:
     rungs: Sequence[int]  # epochs after which trials are compared, ascending
     n_stacked: int
     seed: int  # of the calibration
+    exact: bool = False  # whether exact output layers are tried
     powers: bool = False  # whether to try powers of the targets, which are then all above 0
     n_threads: int = 1  # the result does not depend on it
     report: Report = lambda share: None  # is called with the share done
@@ -518,12 +553,28 @@ class Search:
         except KeyboardInterrupt:
             trials, interrupted = [trial.stopped("interrupted") for trial in trials], True
         trials = [trial.stopped("trained to the end") for trial in trials]
+        if self.exact and not interrupted:
+            trials += self._with_exact_layers(trials)
         found = [(i, trial.best) for i, trial in enumerate(trials) if trial.best is not None]
         records = [trial.trial for trial in trials]
         best = stacked(
             records, found, problem.search_folds, self.n_stacked, interrupted=interrupted
         )
         return best if interrupted else self.finished(best)
+
+    def _with_exact_layers(self, trials: Sequence[Running]) -> list[Running]:
+        """Return trials whose trained networks have an exact output layer.
+
+        None, unless it clearly helps the best of them: where there is noise it does not.
+        """
+        ranked = sorted(filter(_takes_exact_layer, trials), key=lambda trial: -trial.score)
+        if not ranked or (first := _with_exact_layer(ranked[0], self.problem)).best is None:
+            return []
+        assert ranked[0].best is not None
+        if not is_clear(first.best.log_p - ranked[0].best.log_p, first.best.oof.weights):
+            return []
+        others = [_with_exact_layer(trial, self.problem) for trial in ranked[1:]]
+        return [first, *(trial for trial in others if trial.best is not None)]
 
     def finished(self, found: Stack) -> Stack:
         """Train the stacked trials on the remaining folds; on Ctrl-C leave them unchanged."""

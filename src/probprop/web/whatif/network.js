@@ -21,7 +21,32 @@ export function outputMoments(kernel, network, rows) {
       }
     }
   });
-  return kernel.forward(network, X, V);
+  const outputs = kernel.forward(network, X, V);
+  return network.output_layer ? exactLayer(network.output_layer, outputs.mean, X, D) : outputs;
+}
+
+// The moments of an exact output layer of one target, whose features are the outputs of the network
+// and the standardized inputs.
+function exactLayer(layer, hidden, X, D) {
+  const { center, axes, coef, variance: ofAxis } = layer;
+  const M = center.length;
+  const H = M - D;
+  const n = X.length / D;
+  const mean = new Float64Array(n).fill(layer.intercept[0]);
+  const variance = new Float64Array(n).fill(layer.intercept_variance[0]);
+  const along = new Float64Array(M);
+  for (let i = 0; i < n; i += 1) {
+    along.fill(0);
+    for (let j = 0; j < M; j += 1) {
+      const x = (j < H ? hidden[i * H + j] : X[i * D + j - H]) - center[j];
+      if (x !== 0) for (let k = 0; k < M; k += 1) along[k] += x * axes[j * M + k];
+    }
+    for (let k = 0; k < M; k += 1) {
+      mean[i] += along[k] * coef[k];
+      variance[i] += along[k] ** 2 * ofAxis[k];
+    }
+  }
+  return { mean, variance };
 }
 
 // The logarithm of the noise variance of each row, in units of its level: a Gaussian, within bounds.

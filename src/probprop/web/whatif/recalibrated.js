@@ -42,7 +42,10 @@ export class Recalibrated {
   // `mixture` is that of the target, or of z = g(y) if there is a transformation g.
   constructor(mixture, g, shape) {
     Object.assign(this, { mixture, g, shape });
-    this.mass = shape.masses(mixture.mean, mixture.std);
+    const { low, high } = shape;
+    const ends = g ? [low > 0 ? g.forward(low) : -Infinity, g.forward(high)] : [low, high];
+    this.center = clip(mixture.mean, ...ends);
+    this.mass = shape.masses(this.center, mixture.std);
     let sum = 0;
     this.levels = shape.edges.map((_, j) => (sum += this.mass[j]));
     this.#setMoments();
@@ -69,13 +72,13 @@ export class Recalibrated {
 
   // The target that lies e standard deviations from the mean of the mixture.
   #target(e) {
-    const t = this.mixture.mean + this.mixture.std * e;
+    const t = this.center + this.mixture.std * e;
     return this.g ? this.g.inverse(t) : t;
   }
 
   #standardized(y) {
     const t = this.g ? this.g.forward(Math.max(y, 0)) : y;
-    return (t - this.mixture.mean) / this.mixture.std;
+    return (t - this.center) / this.mixture.std;
   }
 
   // The bin of a number among the edges, 0 below all of them.

@@ -46,11 +46,14 @@ export function encodeCells(cells, columns, nFeatures, takesGaps) {
       const value = place < 0 && takesGaps ? NaN : 0;
       x.fill(value, column.at, column.at + column.categories.length);
       if (place >= 0) x[column.at + place] = 1;
+      const rank = column.ranks.indexOf(cell);
+      if (column.ranks.length) x[column.at + column.categories.length] = rank < 0 ? NaN : rank;
     } else if (column.kind === "date") {
       const date = moment(cell);
       if (date) x.set(inputsOf(date, column.parts), column.at);
     } else {
       x[column.at] = cell === null ? NaN : Number(cell);
+      if (column.size > 1) x[column.at + 1] = Number(cell === null); // is it missing?
     }
   });
   return x;

@@ -18,7 +18,7 @@ from sklearn.linear_model import BayesianRidge
 
 from probprop import metrics
 from probprop.cli.application import run as run_command
-from probprop.cli.methods import predictive
+from probprop.metrics.scorers import predictive
 from probprop_lab import datasets
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, read_results, run
 from probprop_lab.experiments.harness import benchmark, judging, methods, report

@@ -20,8 +20,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from probprop._types import Array, FloatArray
-from probprop.cli.methods import predictive
 from probprop.distributions.base import TargetDistribution
+from probprop.metrics.scorers import predictive
 from probprop_lab import datasets
 from probprop_lab.clock import fit_and_predict
 from probprop_lab.experiments.harness import benchmark, methods

@@ -11,10 +11,10 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
-from probprop.cli.methods import predictive
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.regressor import PBPRegressor
+from probprop.metrics.scorers import predictive
 from probprop_lab.experiments.beyond import noise_figure, noise_sets
 from probprop_lab.experiments.harness import benchmark, comparison, methods
 from probprop_lab.experiments.harness.columns import (

@@ -23,8 +23,8 @@ from sklearn.model_selection import train_test_split
 from probprop import PBPClassifierCV, PBPRegressorCV
 from probprop._types import Array, FloatArray
 from probprop._version import INSTALL_LAB
-from probprop.cli.methods import ConstantNoise, predictive
-from probprop.metrics.scorers import log_probabilities
+from probprop.cli.methods import ConstantNoise
+from probprop.metrics.scorers import log_probabilities, predictive
 from probprop_lab.baselines.boosting import ONE_THREAD
 from probprop_lab.clock import fit_and_predict
 from probprop_lab.experiments.harness import benchmark, comparison, standings

@@ -8,8 +8,8 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
-from probprop.cli.methods import predictive
 from probprop.inference.posterior import Epoch, Posterior
+from probprop.metrics.scorers import predictive
 from probprop_lab.baselines.base import scalar
 from probprop_lab.clock import fit_and_predict
 from probprop_lab.experiments.harness import methods

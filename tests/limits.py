@@ -1,0 +1,39 @@
+"""Limits that are lowered until a few rows reach them; only this module binds their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from probprop.cli import judging, training
+from probprop.data import scratch, shards
+from probprop.estimators import cost
+from probprop.inference import checkpoint
+from probprop.table import read
+
+
+class Limits:
+    """Lowers limits until the end of a test, as the fixture `limits`."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+
+    def chunks_of(self, n_rows: int) -> None:
+        """Read tables so many rows at a time."""
+        self._patch.setattr(read, "_CHUNK_ROWS", n_rows)
+
+    def on_disk(self, pile_bytes: int = 2000) -> None:
+        """Leave no room for rows in memory, and make piles of a few dozen rows."""
+        self._patch.setattr(shards, "COPIES", 10**9)
+        self._patch.setattr(scratch, "PILE_BYTES", pile_bytes)
+
+    def tables_above_memory(self) -> None:
+        """Let the commands take every table for one of 12 GB."""
+        for module in (training, judging):
+            self._patch.setattr(module, "needed_beyond", lambda paths, limit: 12 * 10**9)
+
+    def seconds_between_checkpoints(self, seconds: float) -> None:
+        self._patch.setattr(checkpoint, "_SECONDS_BETWEEN", seconds)
+
+    def costs_told_from(self, seconds: float) -> None:
+        """Let an estimate of the time be printed if it is at least this."""
+        self._patch.setattr(cost, "WORTH_TELLING", seconds)
