@@ -296,7 +296,6 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
         """
         check_is_fitted(self)
         self._check_one_target("sample_functions")
-        refuse_output_layer(self.posterior_, "sample_functions")
         check_int("n", n, 1)
         rng = check_random_state(random_state)
         plan = plan_of(self, self.likelihood_)
