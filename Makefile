@@ -35,8 +35,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-docs: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
 	@echo "built docs/_build/html/index.html"
 
@@ -89,6 +88,10 @@ $(BIN)/python:
 # What a user has, without the test tools.
 $(COMMAND): $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable ".[cli]"
+	touch $@
+
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 # Both distributions: probprop, and the laboratory in lab/.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from probprop.cli.application import run
 
@@ -13,6 +15,17 @@ from probprop.cli.application import run
 def call(line: str) -> int:
     """Run a command as it is typed after `probprop`, and return its exit code."""
     return run(line.split())
+
+
+def fails(capfd: pytest.CaptureFixture[str], code: int, arguments: str, *fragments: str) -> None:
+    """Run and expect this exit code and one line with all of the fragments."""
+    capfd.readouterr()
+    assert call(arguments) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"error: [^\n]+\n", err), err
+    for fragment in fragments:
+        assert fragment in err
 
 
 def homes(n: int = 600) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 from numpy.random import RandomState
 from numpy.testing import assert_array_equal
 
@@ -32,6 +33,17 @@ no_root = pytest.mark.skipif(
 def fitted(hidden_layer_sizes: Any = (4,), **parameters: Any) -> PBPRegressor:
     parameters = {"n_epochs": 2, "random_state": 0} | parameters
     return PBPRegressor(hidden_layer_sizes, **parameters).fit(X, Y)
+
+
+def survives(path: Path, content: bytes, expected: np.ndarray) -> bool:
+    """Load a mutated file: refused, or the same model all the same."""
+    path.write_bytes(content)
+    try:
+        loaded = load(path)
+    except ModelFileError:
+        return False
+    assert_array_equal(loaded.predict(X), expected)
+    return True
 
 
 def _fields(a: Any) -> dict[str, Any]:
@@ -107,3 +119,25 @@ def header_of(path: Path) -> Iterator[dict[str, Any]]:
     header = json.loads(members["header.json"])
     yield header
     rezip(path, members | {"header.json": json.dumps(header).encode()})
+
+
+def with_any_json(good: Path, data: Any, value: Any) -> Any:
+    """Load a file with a value at a random place of its header; None where it is refused."""
+    members = unzip(good)
+    header = json.loads(members["header.json"])
+    target: Any = header
+    while True:  # not among the descriptions of the arrays
+        keys = (
+            range(len(target)) if isinstance(target, list) else sorted(target.keys() - {"arrays"})
+        )
+        key = data.draw(st.sampled_from(list(keys)))
+        if not (isinstance(target[key], dict | list) and target[key] and data.draw(st.booleans())):
+            break
+        target = target[key]
+    target[key] = value
+    mutated = good.parent / "header"
+    rezip(mutated, members | {"header.json": json.dumps(header).encode()})
+    try:
+        return load(mutated)
+    except ModelFileError:
+        return None

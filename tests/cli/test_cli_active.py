@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli_tables import call, homes
+from cli_tables import call, fails, homes
 from probprop import PBPClassifier, PBPRegressor
 from probprop.active import ActiveLearner
 from probprop.cli import active as command
@@ -35,17 +35,6 @@ def write_pool(n: int = 120, n_measured: int = 40) -> pd.DataFrame:
 
 def read_text(path: str) -> pd.DataFrame:
     return pd.read_csv(path, dtype=str, keep_default_na=False)
-
-
-def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
-    """Run and expect this exit code and one line with all of the fragments."""
-    capfd.readouterr()
-    assert call(arguments) == code
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert re.fullmatch(r"error: [^\n]+\n", err), err
-    for fragment in fragments:
-        assert fragment in err
 
 
 # ---- What it prints and writes

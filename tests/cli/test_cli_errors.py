@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cli_tables import call, write_homes
+from cli_tables import call, fails, write_homes
 from limits import Limits
 from probprop import PBPRegressor
 from probprop.cli import judging
@@ -54,17 +54,6 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 Captured = pytest.CaptureFixture[str]
-
-
-def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
-    """Run and expect this exit code and one line with all of the fragments."""
-    capfd.readouterr()
-    assert call(arguments) == code
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert re.fullmatch(r"error: [^\n]+\n", err), err
-    for fragment in fragments:
-        assert fragment in err
 
 
 # ---- Usage: 2

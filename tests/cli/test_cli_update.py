@@ -61,10 +61,10 @@ def in_blocks(limits: Limits) -> None:
     limits.tables_above_memory()
 
 
-def test_the_scores_of_blocks(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scores_of_blocks(capfd: Captured, limits: Limits) -> None:
     assert call("evaluate price.pbp sold.csv -q") == 0
     expected = capfd.readouterr().out
-    in_blocks(monkeypatch)
+    in_blocks(limits)
     assert call("update price.pbp sold.csv") == 0
     out, err = capfd.readouterr()
     assert "block by block" in err
@@ -73,11 +73,9 @@ def test_the_scores_of_blocks(capfd: Captured, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_new_categories_are_named(
-    large: bool, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_categories_are_named(large: bool, capfd: Captured, limits: Limits) -> None:
     if large:
-        in_blocks(monkeypatch)
+        in_blocks(limits)
     table = pd.read_csv("sold.csv", dtype=str)
     table.loc[[1, 30, 31], "city"] = ["Bonn", "Bonn", "Atlantis"]
     table.to_csv("sold.csv", index=False)

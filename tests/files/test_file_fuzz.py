@@ -7,26 +7,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 from json_values import JSON, places_in
-from model_files import X, rezip, unzip
+from model_files import X, rezip, survives, unzip
 from probprop import ModelFileError, load
 from probprop.estimators.regressor import PBPRegressor
-
-
-def survives(path: Path, content: bytes, expected: np.ndarray) -> bool:
-    """Load a mutated file: refused, or the same model all the same."""
-    path.write_bytes(content)
-    try:
-        loaded = load(path)
-    except ModelFileError:
-        return False
-    assert_array_equal(loaded.predict(X), expected)
-    return True
 
 
 def test_every_truncation_is_noticed(path: Path, model: PBPRegressor) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FIRST_LINE, _LONGEST = 10.0, 600.0  # seconds until the first line on progress, and between two
 _FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+_COUNTED = "UnknownCategoryWarning"  # the commands count the rows, over all chunks
 _JOINERS = "\u200c\u200d"  # in Persian and Indic words, and between emoji
 
 
@@ -200,7 +201,7 @@ class Terminal:
 
         def show(message: Warning | str, *_: object, **__: object) -> None:
             # By name: to import the class would load NumPy before the arguments are read.
-            if type(message).__name__ == "UpdateWarning" and not self.verbose:
+            if type(message).__name__ in ("UpdateWarning", _COUNTED) and not self.verbose:
                 return
             text = " ".join(str(message).split())
             if text not in seen:

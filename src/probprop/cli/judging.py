@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,7 +77,7 @@ def evaluate(
     chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
     with terminal.rows("evaluating", None) as advance:
         kept = chunks if report is None else sampled(chunks, sample)
-        judged, n_rows = judge(table_model, counted(kept, advance))
+        judged, n_rows = judge(terminal, table_model, counted(kept, advance))
     if report is not None:
         [rows] = sample
         with terminal.working("writing the report"):
@@ -95,9 +94,16 @@ def evaluate(
 
 
 def judge(
-    model: TableModel, frames: Iterable[DataFrame], predictive: Any = None
+    terminal: Terminal,
+    model: TableModel,
+    frames: Iterable[DataFrame],
+    predictive: Any = None,
+    *,
+    learning: bool = False,
 ) -> tuple[list[Judged], int]:
     """Judge the predictions of each target on rows that come in one frame or more, and count them.
+
+    Unknown categories are noted; `learning` says that the model is updated with the rows.
 
     `predictive` are the predictions of one frame, such as out-of-fold ones; None: the model
     predicts the rows, with the noise of their weights. What is kept of a row are six numbers for
@@ -109,9 +115,11 @@ def judge(
 
     rows: list[Any] = []
     numbers: list[Any] = []
+    unknown: Unknown = {}
     for frame in frames:
         y, predicted = model.observed(frame), predictive
         if predictive is None:
+            count_unknown(unknown, model, frame)
             weights = model.weights_to_judge(frame)
             options: Any = {} if weights is None else {"sample_weight": weights}
             predicted = model.estimator.predict_distribution(model.encode(frame), **options)
@@ -121,6 +129,7 @@ def judge(
         else:
             columns = zip(y.reshape(len(y), -1).T, predicted.targets(), strict=True)
             rows.append([pointwise(*each) for each in columns])
+    note_unknown(terminal, unknown, model, learning=learning)
     every = np.concatenate(numbers)
     of_targets = zip(*rows, strict=True)
     joined = [[np.concatenate(c) for c in zip(*parts, strict=True)] for parts in of_targets]
@@ -327,7 +336,6 @@ def update(
     paths = input_paths(data)
     check_destinations({"MODEL": model}, {"DATA": paths})
     from probprop._atomic import updating
-    from probprop.table import UnknownCategoryWarning
 
     terminal = terminal_of(context)
     in_blocks = needed_beyond(paths, limit_of(memory_limit)) is not None
@@ -337,7 +345,6 @@ def update(
 
     with updating(model, waits) as check_unchanged:
         old = new = load_table_model(model)
-        unknown: Unknown = {}
         if in_blocks:
             terminal.say(
                 "the table would take more than the memory limit: it is learned block by block"
@@ -349,13 +356,10 @@ def update(
             for rows in chunks if in_blocks else [joined(chunks)]:
                 old.counting.check(rows, old.targets)
                 yield (learned := old.counting.rows(rows))  # judged before they are learned
-                count_unknown(unknown, old, learned)
                 new = new.update(learned)
 
-        with warnings.catch_warnings(), terminal.rows("learning", None) as advance:
-            warnings.simplefilter("ignore", UnknownCategoryWarning)  # counted over all blocks
-            judged, n_rows = judge(old, counted(blocks(), advance))
-        note_unknown(terminal, unknown, old, learning=True)
+        with terminal.rows("learning", None) as advance:
+            judged, n_rows = judge(terminal, old, counted(blocks(), advance), learning=True)
         check_unchanged()
         save_model(new, model)
     terminal.say(f"the {plural(n_rows, 'new row')}, as predicted before the update:")

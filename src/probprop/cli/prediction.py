@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -199,11 +198,7 @@ def predictions(
     """Return the predictions of rows, in the columns that are added."""
     import pandas as pd
 
-    from probprop.table import UnknownCategoryWarning
-
-    with warnings.catch_warnings():  # the rows are counted over all chunks
-        warnings.simplefilter("ignore", UnknownCategoryWarning)
-        predicted: Any = model.predict_distribution(frame)
+    predicted: Any = model.predict_distribution(frame)
     if model.classes is None:
         added = predicted.to_frame(model.targets, coverage=coverage, quantiles=quantiles)
     else:

@@ -9,7 +9,7 @@ import typer
 from probprop.cli.arguments import Data, Model, NoRows
 from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destinations, check_replaces_page, load_table_model, naming
-from probprop.cli.tables import joined, known_chunks
+from probprop.cli.tables import Unknown, count_unknown, joined, known_chunks, note_unknown
 from probprop.table.names import in_words, plural
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ def report(
     table_model = load_table_model(model)
     kinds = table_model.all_kinds
     frame = joined(known_chunks(terminal, table_model, [data], kinds, judging=True))
+    unknown: Unknown = {}
+    count_unknown(unknown, table_model, frame)
+    note_unknown(terminal, unknown, table_model, learning=False)
     with terminal.working("writing the report"):
         write_model_report(output, table_model, frame, held_out=None, live=live, no_rows=no_rows)
     terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")

@@ -203,7 +203,7 @@ def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) 
             if in_order and len(column) >= _FEWEST_ORDERED and n_different >= _FEWEST_VALUES:
                 terminal.note(
                     f"rows are in the order of {name!r}: if the model is to predict later rows "
-                    f"from earlier ones, give --time {name}; else the verdict may be too good"
+                    f"from earlier ones, give --time {name}; else scores may be optimistic"
                 )
         elif _names_groups(name, frame[name].head(_LOOKED_AT)):
             column = frame[name].head(_LOOKED_AT)
@@ -212,8 +212,8 @@ def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) 
             if n_blocks == n_different and _FEWEST_VALUES <= n_different <= len(column) // 2:
                 terminal.note(
                     f"rows are in blocks of equal {name!r}, {n_different:,} in number: if each "
-                    f"block is one thing measured repeatedly, give --group {name}; else the "
-                    "verdict may be too good"
+                    f"block is one thing measured repeatedly, give --group {name}; else scores may "
+                    "be optimistic"
                 )
 
 

@@ -661,7 +661,7 @@ def _judge(
             f"fitted on {n} and evaluated on {len(rows):,} out-of-fold rows: each is predicted by "
             "networks that were not trained on it"
         )
-    judged, n_rows = judge(fitted.model, [rows], predictive)
+    judged, n_rows = judge(terminal, fitted.model, [rows], predictive)
     show_scores(terminal, fitted.model, judged)
     if not selects(estimator):
         terminal.say(

@@ -83,8 +83,6 @@ SAMPLE = 20_000
 _SHARE_OF_CHOICE = 0.3  # of the progress bar
 _BLOCK = 1 << 14  # rows that are measured at a time
 
-Report = Callable[[float], None]
-
 _Path = str | os.PathLike[str]
 
 
@@ -485,6 +483,8 @@ def fit_cross_validated(
     n_train, n_classes = len(folds[0].train), likelihood.n_classes
     rungs = policy.rungs_of(model.budget, len(sample.y), n_train, n_classes)
     path = None if checkpoint is None else f"{os.fspath(checkpoint)}.choice"
+    digest = "" if checkpoint is None else shards.digest_of(rows)
+    settings = settings_of(model) | rows.settings
     with (
         in_a_file(problem, path, model, rungs) as problem,
         progress(model.verbose, callback) as report,
@@ -509,14 +509,21 @@ def fit_cross_validated(
         rungs = policy.rungs_of(model.budget, n, n_train, n_classes)
         for i, candidate in enumerate(found.candidates):
             view = _view(problem, candidate, bounds, mean_weight)
-            networks = Networks(rows, problem, candidate, split, view, n_rounds, spreads)
-            files = _files(checkpoint, model, networks, i)
+            n_own = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
+            begun = start_folds(rows, folds, split, view, n_own, spreads)
+            own = {"rounds": str(n_own), "chosen candidate": text_of(candidate)}
+
+            def file(fold: int, end: int, i: int = i, own: Any = own) -> CheckpointFile | None:
+                if checkpoint is None:
+                    return None
+                path = f"{os.fspath(checkpoint)}.{i}.{fold}.{end}"
+                return CheckpointFile(path, digest, settings | own | {"fold": str(fold)})
 
             def told(share: float, i: int = i) -> None:
                 done = (i + share) / len(found.candidates)
                 report(Share(_SHARE_OF_CHOICE + (1.0 - _SHARE_OF_CHOICE) * done, TRAINING))
 
-            trained.append(networks.train(rungs, files, told))
+            trained.append(train_folds(rows, problem, candidate, begun, rungs, file, told))
     pairs = list(zip(found.numbers, trained, strict=True))
     found = stacked(found.trials, pairs, folds, line.n_stacked)
     calibrated = replace(search, problem=problem).calibrated(found)
@@ -598,82 +605,59 @@ def _fold_standardizer(
     return standardizer
 
 
-Files = Callable[[int, int], CheckpointFile | None]
-"""Returns the checkpoint of a fold on the way to so many epochs: there is one for each check."""
+def start_folds(
+    rows: ShardedRows, folds: Sequence[Fold], split: Folds, view: View, n: int, spreads: FloatArray
+) -> list[Training]:
+    """Return the trainings, in n rounds an epoch, of the networks of the folds on all rows.
+
+    `spreads` are the standard deviations of the features over all rows.
+    """
+    measured, begun = rows.map(measure_folds, split, view), list[Training]()
+    every = [own for of in measured for own in of if own]
+    for i, fold in enumerate(folds):
+        others = [own for of in measured for j, own in enumerate(of) if j != i and own]
+        given = (view, _fold_standardizer(view, others, every, spreads), RandomState(fold.seed), n)
+        begun.append(shards.start_training(rows, *given, n_epochs=0, folds=split, fold=i))
+    return begun
 
 
-class Networks:
-    """The trainings of all folds on all rows."""
+def train_folds(
+    rows: ShardedRows,
+    sample: Problem,  # and its folds
+    candidate: Candidate,
+    trainings: list[Training],
+    rungs: Sequence[int],
+    file: Callable[[int, int], CheckpointFile | None],  # of a fold, on the way to so many epochs
+    report: Callable[[float], None],
+) -> Evaluation:
+    """Train all folds from rung to rung with early stopping; return the best evaluation.
 
-    def __init__(
-        self,
-        rows: ShardedRows,
-        problem: Problem,  # the sample, and its folds
-        candidate: Candidate,
-        split: Folds,
-        view: View,
-        n_rounds: int | None,
-        spreads: FloatArray,  # standard deviations of the features over all rows
-    ) -> None:
-        self.rows, self.sample, self.candidate, self.view = rows, problem, candidate, view
-        self.n_rounds = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
-        measured = rows.map(measure_folds, split, view)
-        every = [own for of in measured for own in of if own]
-        self.trainings: list[Training] = []
-        for i, fold in enumerate(problem.folds):
-            others = [own for of in measured for j, own in enumerate(of) if j != i and own]
-            scales = _fold_standardizer(view, others, every, spreads)
-            shared = (view, scales, RandomState(fold.seed), self.n_rounds)
-            begun = shards.start_training(rows, *shared, n_epochs=0, folds=split, fold=i)
-            self.trainings.append(begun)
+    Each network is evaluated on the rows of the sample in its fold.
+    """
+    best: Evaluation | None = None
+    none, n_folds, last = Rows(sample.y[:0], None, sample.y[:0]), len(trainings), rungs[-1]
+    for start, end in pairwise((0, *rungs)):
+        for i in range(n_folds):
 
-    def evaluate(self) -> Evaluation:
-        """Evaluate each network on the rows of the sample in its fold."""
-        none = Rows(self.sample.y[:0], None, self.sample.y[:0])
-        runs = tuple(Run(self.view.plan, own.fitted, none, None) for own in self.trainings)
-        history = tuple(list(own.history) for own in self.trainings)
-        trial = Running(Trial(self.candidate), runs, history)
-        return evaluate(trial, self.sample, self.sample.folds)
+            def told(epoch: Epoch, start: int = start, end: int = end, i: int = i) -> None:
+                made = n_folds * start + i * (end - start) + epoch.n_iter - start
+                report(made / (n_folds * last))
 
-    def train(self, rungs: Sequence[int], files: Files, report: Report) -> Evaluation:
-        """Train all folds from rung to rung with early stopping; return the best evaluation."""
-        best: Evaluation | None = None
-        n_folds, last = len(self.trainings), rungs[-1]
-        for start, end in pairwise((0, *rungs)):
-            for i in range(n_folds):
-
-                def told(epoch: Epoch, start: int = start, end: int = end, i: int = i) -> None:
-                    made = n_folds * start + i * (end - start) + epoch.n_iter - start
-                    report(made / (n_folds * last))
-
-                now = self.trainings[i]
-                self.trainings[i] = shards.make_epochs(now, self.rows, end, files(i, end), told)
-            found = self.evaluate()
-            if not found.is_finite:
+            trainings[i] = shards.make_epochs(trainings[i], rows, end, file(i, end), told)
+        runs = tuple(Run(own.setting.plan, own.fitted, none, None) for own in trainings)
+        history = tuple(list(own.history) for own in trainings)
+        found = evaluate(Running(Trial(candidate), runs, history), sample, sample.folds)
+        if not found.is_finite:
+            break
+        before, best = best, found if best is None or found.score > best.score else best
+        if before is not None:
+            # The next epochs, twice as many, are made for a gain above one standard error.
+            gain, weights = found.log_p - before.log_p, found.oof.weights
+            if weighted_mean(gain, weights) <= standard_error(gain, weights):
                 break
-            before, best = best, found if best is None or found.score > best.score else best
-            if before is not None:
-                # The next epochs, twice as many, are made for a gain above one standard error.
-                gain, weights = found.log_p - before.log_p, found.oof.weights
-                if weighted_mean(gain, weights) <= standard_error(gain, weights):
-                    break
-        if best is None:
-            raise FloatingPointError(
-                "The networks made no finite predictions of the rows held out. Look for outliers "
-                "in X and y, or give `candidates` that have fewer layers."
-            )
-        return best
-
-
-def _files(path: _Path | None, model: base.PBPEstimatorCV, networks: Networks, group: int) -> Files:
-    if path is None:
-        return lambda fold, n_epochs: None
-    data, settings = shards.digest_of(networks.rows), settings_of(model) | networks.rows.settings
-    settings["rounds"] = str(networks.n_rounds)
-    settings["chosen candidate"] = text_of(networks.candidate)
-
-    def file(fold: int, n_epochs: int) -> CheckpointFile:
-        own = f"{os.fspath(path)}.{group}.{fold}.{n_epochs}"
-        return CheckpointFile(own, data, settings | {"fold": str(fold)})
-
-    return file
+    if best is None:
+        raise FloatingPointError(
+            "The networks made no finite predictions of the rows held out. Look for outliers in X "
+            "and y, or give `candidates` that have fewer layers."
+        )
+    return best

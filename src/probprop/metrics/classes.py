@@ -42,15 +42,9 @@ def reliability_curve(y: ArrayLike, proba: ArrayLike) -> tuple[FloatArray, Float
     The confidence of a sample is the probability of its most probable class. Samples are binned by
     it, in ten bins of equal width from 0 to 1; empty bins are left out.
 
-    Returns
-    -------
-    confidence, right, count : ndarray of shape (n_bins,)
-        Mean confidence, share of the samples whose predicted class is right, and number of samples,
-        in each bin. `right` is below `confidence` if the model is
-        overconfident.
+    Return for each bin the mean confidence, the share of the samples whose predicted class is
+    right, which is lower if the model is overconfident, and the number of samples.
 
-    Examples
-    --------
     >>> reliability_curve([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]])
     (array([0.7, 0.9]), array([1. , 0.5]), array([1., 2.]))
     """
@@ -68,15 +62,9 @@ def calibration_error(y: ArrayLike, proba: ArrayLike) -> float:
     """Expected calibration error (ECE): mean distance of confidence and accuracy over the bins.
 
     Each bin of `reliability_curve` counts by its samples. It is 0 when calibrated, at most 1; with
-    few samples it is above 0 by chance.
+    few samples it is above 0 by chance (Guo and others, "On Calibration of Modern Neural Networks",
+    ICML 2017, section 2).
 
-    References
-    ----------
-    C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern Neural Networks",
-    ICML 2017, section 2.
-
-    Examples
-    --------
     >>> round(calibration_error([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]]), 4)
     0.3667
     """

@@ -147,24 +147,13 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     Targets with density 0, such as targets of 0 or less under a Box-Cox transformation, are left
     out of the log-likelihood, with a warning.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-    predictive : TargetDistribution, such as Mixture
-        Predictions for the same n samples.
+    The keys are rmse, mae (mean absolute error), r2 (coefficient of determination), log_likelihood
+    (mean log density, in nats), crps (mean continuous ranked probability score), coverage_50,
+    coverage_80, coverage_90, coverage_95 (share of the targets inside), calibration_error (mean
+    absolute difference of expected and observed coverage over the levels 0.05 to 0.95; chance alone
+    gives about 0.3 / sqrt(n)) and sharpness (mean standard deviation). All but shares and the
+    log-likelihood are in target units.
 
-    Returns
-    -------
-    dict
-        rmse, mae (mean absolute error), r2 (coefficient of determination), log_likelihood (mean
-        log density, in nats), crps (mean continuous ranked probability score), coverage_50,
-        coverage_80, coverage_90, coverage_95 (share of the targets inside), calibration_error
-        (mean absolute difference of expected and observed coverage over the levels 0.05 to 0.95;
-        chance alone gives about 0.3 / sqrt(n)) and sharpness (mean standard deviation). All but
-        shares and the log-likelihood are in target units.
-
-    Examples
-    --------
     >>> from probprop import Mixture
     >>> p = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0)
     >>> metrics = summary([4.0, 11.0], p)

@@ -137,16 +137,9 @@ def log_loss_scorer(
     An observed class with probability 0 makes the score -inf: probabilities are not clipped.
     Where the estimator has `predict_log_proba`, the smallest probabilities are exact.
 
-    Parameters
-    ----------
-    estimator : object
-        Fitted classifier with ``predict_proba(X)`` and ``classes_``, such as `PBPClassifier`, or a
-        `Pipeline` or a search such as `GridSearchCV` around one.
-    X : array-like of shape (n, n_features)
-    y : array-like of shape (n,)
-        Class labels, each of them one of ``estimator.classes_``.
-    sample_weight : array-like of shape (n,), default=None
-        Weights in the mean over the samples, 0 or more; None stands for equal weights.
+    `estimator` is a fitted classifier with ``predict_proba(X)`` and ``classes_``, or a `Pipeline`
+    or a search such as `GridSearchCV` around one; y, (n,), are labels among its classes;
+    `sample_weight`, (n,), 0 or more, weights the mean.
     """
     index = _observed(estimator, y)
     return -log_loss(index, log_probabilities(estimator, X), sample_weight)
