@@ -47,10 +47,10 @@ class Scale(NamedTuple):
 
 
 SCALES = {
-    "each pixel standardised": Scale(True, (5, 20)),
+    "each pixel standardized": Scale(True, (5, 20)),
     "pixels from 0 to 1": Scale(False, (5, 20)),
-    "standardised, std below 0.05 held": Scale(True, (5,), 0.05),
-    "standardised, std below 0.2 held": Scale(True, (5,), 0.2),
+    "standardized, std below 0.05 held": Scale(True, (5,), 0.05),
+    "standardized, std below 0.2 held": Scale(True, (5,), 0.2),
 }
 
 _N_ENTROPIES = 2_000  # pictures of each kind whose entropy is averaged

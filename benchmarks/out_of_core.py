@@ -160,10 +160,10 @@ def _page(known: dict[str, Any], info: dict[str, str]) -> str:
         [
             "## Fits on more rows than memory holds",
             "",
-            f"{memory['n']:,} made rows of {N_FEATURES} features, {cells / 1e6:,.0f} MB as "
+            f"{memory['n']:,} synthetic rows of {N_FEATURES} features, {cells / 1e6:,.0f} MB as "
             f"numbers, 50 hidden units, a memory limit of {LIMIT} ({info['cpu']}, "
-            f"{info['date'][:10]}). Peak memory is that of the process with all libraries; seconds "
-            "are of the processor.",
+            f"{info['date'][:10]}). Peak memory is for the whole process, libraries included; "
+            "seconds are of the processor.",
             "",
             *_as_table(lines),
             "",

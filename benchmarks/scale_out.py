@@ -57,12 +57,12 @@ def _page(known: dict[str, Figures], info: dict[str, str]) -> str:
         [
             "## One fit on a cluster",
             "",
-            f"Made rows of {N_FEATURES} features in {N_FILES} Parquet files, 50 hidden units, "
+            f"Synthetic rows of {N_FEATURES} features in {N_FILES} Parquet files, 50 hidden units, "
             f"{N_SHARDS} shards, worker processes of one thread and the scheduler on one machine "
             f"({info['cpu']}, {info['date'][:10]}). An epoch is the second, "
             f"{usual_rounds(N_SHARDS, n_hidden=1)} rounds of {N_SHARDS} tasks; the first has "
             f"{some['first_rounds']} rounds. "
-            "Seconds of processors are those of all workers together; seconds by the clock are of "
+            "Seconds of processors are summed over the workers; seconds by the clock are of "
             "a machine that did other work too.",
             "",
             _table(cases),

@@ -69,12 +69,12 @@ def page(written: Figures) -> str:
         for step in steps.get(name, [])
     ]
     lines = [
-        "## The size of Year Prediction MSD, on made data",
+        "## The size of Year Prediction MSD, on synthetic data",
         "",
-        f"{N_ROWS:,} **made** songs in the publisher's text form; {HIDDEN} hidden units, "
+        f"{N_ROWS:,} **synthetic** songs in the publisher's text form; {HIDDEN} hidden units, "
         f"{N_EPOCHS} epochs ({info['cpu']}, {info['date'][:10]}). Seconds are processor time, the "
         "memory is the peak of the whole process, the data it holds included. Errors and "
-        "log-likelihoods are those of the made rows: they say nothing of the real set, only that "
+        "log-likelihoods are for synthetic rows: they say nothing about the real set, only that "
         "the runs agree.",
         "",
         table(["step", "processor s", "peak MB", "of what"], rows, texts=(0, 3)),

@@ -86,7 +86,7 @@ def test_the_figures_are_written(
 ) -> None:
     monkeypatch.setattr(fashion, "_N_ENTROPIES", 20)
     scales = {
-        "standardised": fashion.Scale(True, (2, 4)),
+        "standardized": fashion.Scale(True, (2, 4)),
         "0 to 1": fashion.Scale(False, (2,)),
         "some held": fashion.Scale(True, (2,), held_below=0.3),
         "all held": fashion.Scale(True, (2,), held_below=9.0),

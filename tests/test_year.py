@@ -84,7 +84,7 @@ def test_every_step_and_the_page(folder: Path) -> None:
 
     written = {"machine": {"cpu": "some", "date": "2026-01-01T00:00:00"}, "steps": steps}
     page = year.page(written)
-    assert "**made** songs" in page
+    assert "**synthetic** songs" in page
     assert "the paper prints 6,119 s for PBP" in page
     assert page.count("\n| `") == 15
 

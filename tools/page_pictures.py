@@ -29,7 +29,8 @@ TOO_WIDE = """(() => {
         .filter(e => e.getBoundingClientRect().right > room + 0.5 && e.checkVisibility())
         .filter(e => !scrolls(e)).map(e => e.outerHTML.slice(0, 100)).slice(0, 3)
         .concat(document.documentElement.scrollWidth > room ? ['the page scrolls sideways'] : [])
-        .concat(room < 1000 ? [] : [...document.querySelectorAll('main :is(pre, .pst-scrollable-table-container)')]
+        .concat(room < 1000 ? [] : [...document.querySelectorAll("main .highlight > pre, table")]
+            .map(e => e.tagName == 'PRE' ? e : e.parentElement)
             .filter(e => e.scrollWidth > e.clientWidth + 1)
             .map(e => `cut off by ${e.scrollWidth - e.clientWidth}: ${e.innerText.slice(0, 60)}`))
 })()"""

@@ -235,12 +235,12 @@ def _blind(written: Figures) -> list[list[str]]:
         ],
         [
             "noise that is itself Student's t, 2 degrees of freedom",
-            f"the 50 % interval holds {_percent(outliers['0.5'])}, the 99.9 % interval "
+            f"the 50 % interval covers {_percent(outliers['0.5'])}, the 99.9 % interval "
             f"{_percent(outliers['0.999'])}",
         ],
         [
             "noise that grows from 0.05 to 0.5 along x",
-            f"the 95 % interval holds {_percent(growing['all'])}; in the quietest quarter "
+            f"the 95 % interval covers {_percent(growing['all'])}; in the quietest quarter "
             f"{_percent(growing['quietest'])}, in the loudest {_percent(growing['loudest'])}",
         ],
         [

@@ -294,7 +294,7 @@ def _imputed_page(figures: Figures) -> str:
             table(["", "RMSE", "log-likelihood", "above the mean"], rows),
             "",
             f"Energy with 30 % missing, {len(runs)} splits. Without the surface, the roof and the "
-            "height (X2, X4, X5) marginalising gains "
+            "height (X2, X4, X5) marginalizing gains "
             f"{difference(gaps, simple, 2)} in log-likelihood.",
             "",
         ]

@@ -185,8 +185,8 @@ def budgets_page(found: Figures) -> str:
     ]
     words = (
         "The whole command on concrete, 1,030 rows and 8 features, with `--test-fraction 0.1`: the "
-        "log-likelihoods are for the 103 rows held out. Fitting is a small part of what `--fast` "
-        "takes. Several cores take less time."
+        "log-likelihoods are for the test set of 103 rows. Fitting is a small part of what "
+        "`--fast` takes. Several cores take less time."
     )
     return f"{table(['', 'processor seconds', 'log-likelihood'], rows)}\n\n{words}\n"
 

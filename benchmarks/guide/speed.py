@@ -70,11 +70,11 @@ def page(figures: Figures) -> str:
             "",
             table([*header, "times the NumPy reference (float64)"], rows),
             "",
-            f"`predict()` of a network of {_NETWORK}, checks and standardisation included, gives "
+            f"`predict()` of a network of {_NETWORK}, checks and standardization included, gives "
             f"{rate(figures['predict_rows_per_second'])} rows/s, and a network drawn from its "
             f"posterior (`sample_functions`) {rate(figures['sampled_rows_per_second'])}. A fit of "
             f"{N_ROWS:,} × {N_FEATURES} makes no copy of the data, and takes "
-            f"{figures['memory_above_mb']:.0f} MB beside them.",
+            f"{figures['memory_above_mb']:.0f} MB in addition.",
             "",
         ]
     )

@@ -211,9 +211,9 @@ def test_gaps_are_paired_and_their_errors_know_that_splits_share_rows() -> None:
 
 def test_the_notes_and_the_summary_count_the_sets() -> None:
     notes = CLASSES.notes(CLASSES.records(ROWS))
-    assert "PBP's log-loss is below that of MLPClassifier on 1 of 2 sets, not on letter" in notes
+    assert "PBP's log-loss is lower than with MLPClassifier on 1 of 2 sets, not on letter" in notes
     (title, (header, lines)), *_ = report.summaries(CLASSES, ROWS)
-    assert title.startswith("Beside MLPClassifier")
+    assert title.startswith("Compared with MLPClassifier")
     assert dict(zip(header, lines[0], strict=True)) == {
         "method": "PBP",
         "sets": "2",

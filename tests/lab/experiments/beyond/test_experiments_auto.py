@@ -206,7 +206,7 @@ def test_the_notes_count_sets() -> None:
     assert line == (
         "PBPRegressorCV against PBP with one hidden layer: the log-likelihood is higher on 2 of 4 "
         "sets (1 of the 3 with up to 2,000 rows), lower by more than one standard error on yacht "
-        "(-0.20 ± 0.10); the 95 % interval holds 90 % to 98 % of the targets on 2 of 4, not on "
+        "(-0.20 ± 0.10); the 95 % interval covers 90 % to 98 % of the targets on 2 of 4, not on "
         "kin8nm (98.1 %), yacht (80.0 %)"
     )
 

@@ -30,7 +30,7 @@ def row(dataset: str, method: str, split: int, value: float, *, rmse: float = 1.
 
 
 def pair(dataset: str, gains: list[float], share: str = "10 %") -> list[Row]:
-    """The mean in the place of what is missing, and marginalising above it by these gains."""
+    """The mean in the place of what is missing, and marginalizing above it by these gains."""
     rows = [row(dataset, f"mean {share}", i, float(i), rmse=2.0) for i in range(len(gains))]
     return rows + [row(dataset, f"marginalize {share}", i, i + g) for i, g in enumerate(gains)]
 
@@ -130,11 +130,11 @@ def test_differences_are_those_of_the_same_share() -> None:
 def test_the_notes_name_the_sets_it_does_not_help() -> None:
     notes = MISSING.notes(MISSING.records(ROWS))
     assert (
-        "10 % missing: marginalising has the better log-likelihood on 1 of 2 sets, by more than "
+        "10 % missing: marginalizing has the better log-likelihood on 1 of 2 sets, by more than "
         "two standard errors on 1; not on energy (-0.20 ± 0.10)" in notes
     )
     assert (
-        "10 % missing: marginalising has the better RMSE on 2 of 2 sets, by more than two "
+        "10 % missing: marginalizing has the better RMSE on 2 of 2 sets, by more than two "
         "standard errors on 2" in notes
     )
 

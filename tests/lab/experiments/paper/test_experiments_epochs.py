@@ -110,7 +110,7 @@ def test_the_notes_name_the_best_cell() -> None:
     rows[2]["curve"][4]["log_likelihood"] = 1.25  # evidence cap 10 after 20 epochs
     line = EPOCHS.notes(EPOCHS.records(rows))[-1]
     assert line == (
-        "yacht: the highest log-likelihood, 1.250, is that of evidence cap 10 after 20 epochs"
+        "yacht: the highest log-likelihood, 1.250, is reached with evidence cap 10 after 20 epochs"
     )
 
 

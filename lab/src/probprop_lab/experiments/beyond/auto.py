@@ -272,7 +272,7 @@ def against(method: str, base: str, n_layers: int, records: Sequence[Record]) ->
         f"{len(better)} of {n} sets ({sum(small(r) for r in better)} of the {n_small} with up to "
         f"2,000 rows)"
         + (f", lower by more than one standard error on {_names(worse, gain)}" if known else "")
-        + f"; the 95 % interval holds {100 * low:.0f} % to {100 * high:.0f} % of the targets on "
+        + f"; the 95 % interval covers {100 * low:.0f} % to {100 * high:.0f} % of the targets on "
         f"{n - len(outside)} of {n}"
         + (f", not on {_names(outside, share('coverage_95'))}" if outside else "")
     )

@@ -248,15 +248,15 @@ def _clipped(method: str, records: Sequence[Record]) -> str:
 
 
 def against(records: Sequence[Record], method: str) -> str:
-    """Count the sets on which a method's log-loss is below that of MLPClassifier."""
+    """Count the sets on which a method's log-loss is lower than with MLPClassifier."""
     own = [r for r in records if r["method"] == method and r["gap"] is not None]
     if not own:
         return ""
     lower = [record for record in own if record["gap"] < 0.0]
     others = [record["dataset"] for record in own if record["gap"] >= 0.0]
     return (
-        f"{method}'s log-loss is below that of {class_methods.BASE} on {len(lower)} of {len(own)} "
-        f"sets{', not on ' if others else ''}{', '.join(others)}"
+        f"{method}'s log-loss is lower than with {class_methods.BASE} on {len(lower)} of "
+        f"{len(own)} sets{', not on ' if others else ''}{', '.join(others)}"
     )
 
 
@@ -268,8 +268,8 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
         header = ["method", "sets", "lower", "clearly lower", "clearly higher", "seconds"]
         lines = [_line(name, [r for r in records if r["method"] == name]) for name in names]
         title = (
-            f"Beside {class_methods.BASE}: sets with a lower log-loss, clearly so by two standard "
-            "errors, and the median share of its seconds"
+            f"Compared with {class_methods.BASE}: sets with a lower log-loss, clearly so by two "
+            "standard errors, and the median share of its seconds"
         )
         found.append((title, (header, lines)))
     if any(record["rank"] is not None for record in records):

@@ -179,7 +179,7 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Say what the columns are, then on which sets marginalising is better and on which not."""
+    """Say what the columns are, then on which sets marginalizing is better and on which not."""
     lines = [
         "mean ± standard error over the splits, in target units; each entry of X is missing with "
         "the probability given, in training and test rows alike; mean: the mean of the feature in "
@@ -194,14 +194,14 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def against(level: float, records: Sequence[Record], measure: str) -> str:
-    """Say on how many sets marginalising beats the mean, and by how much it loses on the others.
+    """Say on how many sets marginalizing beats the mean, and by how much it loses on the others.
 
     Parameters
     ----------
     level : float
         Share of the entries missing.
     records : sequence of dict
-        Those of marginalising at this share; one per set.
+        Those of marginalizing at this share; one per set.
     measure : {"log_likelihood", "rmse", "crps"}
     """
     key = f"{measure}_gain"
@@ -214,7 +214,7 @@ def against(level: float, records: Sequence[Record], measure: str) -> str:
     ]
     others = [f"{r['dataset']} ({with_error(key)(r)})" for r in records if r not in better]
     return (
-        f"{100 * level:.0f} % missing: marginalising has the better {MEASURES[measure]} on "
+        f"{100 * level:.0f} % missing: marginalizing has the better {MEASURES[measure]} on "
         f"{len(better)} of {len(records)} sets, by more than two standard errors on {len(clearly)}"
         + (f"; not on {', '.join(others)}" if others else "")
     )

@@ -301,7 +301,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     for words, group in (
         ("one hidden layer", [r for r in real if "-" not in r["hidden"]]),
         ("two hidden layers", [r for r in real if "-" in r["hidden"]]),
-        ("noise that is the same everywhere (made data)", made),
+        ("homoscedastic noise (synthetic data)", made),
     ):
         if group:
             lines.append(f"{words}: {_better(group)}")

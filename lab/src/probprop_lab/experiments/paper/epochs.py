@@ -188,7 +188,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         ]
         value, n_epochs, evidence_cap = max(cells, key=lambda cell: cell[0])
         lines.append(
-            f"{name}: the highest log-likelihood, {value:.3f}, is that of {_title(evidence_cap)} "
+            f"{name}: the highest log-likelihood, {value:.3f}, is reached with "
+            f"{_title(evidence_cap)} "
             f"after {n_epochs} epochs"
         )
     return lines
