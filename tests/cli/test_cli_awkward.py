@@ -151,7 +151,7 @@ def test_names_with_commas_and_long_names(capfd: Captured) -> None:
     from probprop.cli.application import run
 
     fit = ["fit", "t.csv", "--target", "price", "--fast", "--n-epochs", "1", "-o", "m.pbp"]
-    assert run([*fit, "--drop", "A, B,c"]) == 0
+    assert run([*fit, "--drop", "A, B", "--drop", "c"]) == 0
     assert probprop.load("m.pbp").features == ["area", "x" * 200_000]
 
 

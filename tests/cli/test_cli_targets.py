@@ -221,7 +221,7 @@ def test_the_report_has_sections_of_each_target() -> None:
     per_target += ["residuals against error bars", "the rows furthest off", "which columns matter"]
     per_target += ["what the predictions depend on"]
     titles = [f"{name}: {title}" for name in (COMMA, "cost") for title in per_target]
-    assert [s.title for s in made] == [*titles, "Training", "Weights", "The model", "The columns"]
+    assert [s.title for s in made] == [*titles, "Training", "The model", "The columns"]
     each = model.estimator.predict_distribution(X).targets()
     inside = [interval_coverage(y[:, k], *p.interval(0.8)) for k, p in enumerate(each)]
     for share, section in zip(inside, (made[0], made[len(per_target)]), strict=True):

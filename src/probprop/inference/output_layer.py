@@ -140,7 +140,7 @@ def _evidence(s: FloatArray, c: FloatArray, square: float, n: int) -> tuple[floa
 
     `c` is the sum of phi y along the axes, and `square` the sum of y^2, centered.
     """
-    alpha, lam = n / max(square, np.finfo(float).tiny), 1.0
+    alpha, lam = (n + _HYPERPRIOR) / (square + _HYPERPRIOR), 1.0
     for _ in range(_MOST_STEPS):
         precision = lam + alpha * s
         coef = alpha * c / precision

@@ -14,7 +14,7 @@ from probprop.distributions.base import Moments
 from probprop.encoding.piecewise import encode
 from probprop.estimators.cv.calibration import (
     Calibration,
-    Judged,
+    LearnedNoise,
     OutOfFold,
     RegressionScorer,
     Squares,
@@ -39,7 +39,7 @@ def made() -> tuple[Any, OutOfFold, Any]:
 
 
 @pytest.fixture(scope="module")
-def judged(made: Any) -> Judged:
+def judged(made: Any) -> LearnedNoise:
     X, oof, fold = made
     folds = [Fold(np.flatnonzero(fold != k), np.flatnonzero(fold == k), 0) for k in range(3)]
     return learn_noise(Encodings(X, FLOAT64), HeldOut(folds), oof, FACTOR, 7, 2)
@@ -61,7 +61,7 @@ def slowly(A: Any, oof: OutOfFold) -> Any:
     return lambda B: engine.predict_moments(network, B)
 
 
-def test_it_learns_as_passes_one_by_one(made: Any, judged: Judged) -> None:
+def test_it_learns_as_passes_one_by_one(made: Any, judged: LearnedNoise) -> None:
     X, oof, fold = made
     A = encode(X, judged.network.encoding)
     m_h, v_h = slowly(A, oof)(A)
@@ -83,7 +83,7 @@ def density(residual: Any, v: Any, level: Any, m_h: Any, v_h: Any) -> Any:
     return (weights * norm.pdf(residual, 0.0, std)).sum(axis=0)
 
 
-def test_the_gain_is_that_of_the_exact_density(made: Any, judged: Judged) -> None:
+def test_the_gain_is_that_of_the_exact_density(made: Any, judged: LearnedNoise) -> None:
     _, oof, _ = made
     v, level = FACTOR * oof.epistemic_std**2, FACTOR * oof.aleatoric_std**2
     h = judged.held_out
@@ -99,7 +99,7 @@ def calibrated(X: Any, oof: OutOfFold) -> Calibration:
     return judge.calibrate([oof], np.ones(1), held_out, encodings, 0, 1).calibration
 
 
-def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
+def test_predictions_are_the_exact_mixture(made: Any, judged: LearnedNoise) -> None:
     X, oof, _ = made
     box = calibrated(X, oof).range
     calibration = Calibration(Squares(FACTOR, 0.0, N), box, judged.network)
