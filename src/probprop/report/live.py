@@ -203,9 +203,14 @@ def exported(model: TableModel) -> Tree:
 
 
 def n_numbers(model: TableModel) -> int:
-    """Count the weights of all networks, twice: their means and their variances."""
-    estimator: Any = model.estimator
-    return sum(2 * m.size for n in members(estimator) or [estimator] for m in n.posterior_.m_w)
+    """Count the numbers of all networks: of weights the means and variances, and exact layers."""
+    n, estimator = 0, cast(Any, model.estimator)
+    for network in members(estimator) or [estimator]:
+        posterior = network.posterior_
+        if (layer := posterior.output_layer) is not None:
+            n, posterior = n + sum(map(np.size, vars(layer).values())), copying(posterior)
+        n += sum(2 * m.size for m in posterior.m_w)
+    return n
 
 
 def _joint(joint: Joint | None) -> Tree | None:

@@ -151,9 +151,15 @@ def test_an_unknown_category_is_a_cell_that_is_not_known(model: TableModel) -> N
 def test_every_network_is_in_the_tree(name: str) -> None:
     model = fitted(name)
     tree = exported(model)
+    layers = [member["output_layer"] for member in tree["members"]]
     n = sum(2 * member["m_w"].size for member in tree["members"])
-    assert n == n_numbers(model)
-    assert [member["sizes"][-1] for member in tree["members"]] == [
+    assert n + sum(np.size(v) for layer in layers if layer for v in layer.values()) == n_numbers(
+        model
+    )
+    assert [
+        len(layer["intercept"]) if layer else member["sizes"][-1]
+        for layer, member in zip(layers, tree["members"], strict=True)
+    ] == [
         {None: len(model.targets), 2: 1, 3: 3}[
             None if model.classes is None else len(model.classes)
         ]
