@@ -24,7 +24,7 @@ from probprop.cli.output import check_destinations, load_table_model, save_model
 from probprop.cli.reporting import write_model_report
 from probprop.cli.tables import Unknown, count_unknown, joined, known_chunks, note_unknown
 from probprop.judged import LABELS, Judged, judge_classes, judge_values, show
-from probprop.table.names import plural, target_names
+from probprop.table.names import COLUMN_FACTS, column_facts, plural, target_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -228,12 +228,12 @@ def info(
     model: Model,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the facts of a model, and the scores of its fit.
+    """Show the facts of a model, the scores of its fit, and how its columns are encoded.
 
     With --json each fact is a value under its name, in lower case with underscores. features,
-    targets and classes are lists, and file_size is a number of bytes. scores has measured_on
-    (out-of-fold or held-out), n_samples, and targets with the scores of each; it is null if the
-    model was not judged. `update` does not change the scores.
+    columns, targets and classes are lists, and file_size is a number of bytes. scores has
+    measured_on (out-of-fold, or held-out for a test set), n_samples, and targets with the scores of
+    each; it is null if the model was not evaluated. `update` does not change the scores.
     """
     from probprop.io import MODEL, read_file, reading_model
 
@@ -245,7 +245,7 @@ def info(
 
             header["facts"] = facts_of(load(model))
         rows = [(str(name), str(value)) for name, value in header["facts"]]
-        features, values = _columns(header)
+        features, columns, values = _columns(header)
         rows += features
         rows += [] if as_json else _scores(header.get("scores"))
     rows += [("Written by", f"probprop {version}"), ("File size", f"{n_bytes:,} bytes")]
@@ -254,13 +254,17 @@ def info(
         _print_json(terminal_of(context), words | values | {"file_size": n_bytes})
     else:
         terminal_of(context).facts(rows)
+        if columns:
+            terminal_of(context).result("")
+            terminal_of(context).table(COLUMN_FACTS, columns, wrapped=2)
 
 
 def _scores(kept: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Return the scores of the fit as facts, a line for each target."""
     if kept is None:
         return []
-    rows = [("Judged on", f"{plural(kept['n_samples'], 'row')}, {kept['measured_on']}")]
+    n, where = kept["n_samples"], {"held-out": "test"}.get(kept["measured_on"], "out-of-fold")
+    rows = [("Evaluated on", plural(n, f"{where} sample"))]
     for target, scores in kept["targets"].items():
         each = (f"{LABELS.get(k, k)} {show(k, v)}" for k, v in scores.items() if v is not None)
         name = f"Scores ({target})" if len(kept["targets"]) > 1 else "Scores"
@@ -268,42 +272,34 @@ def _scores(kept: dict[str, Any] | None) -> list[tuple[str, str]]:
     return rows
 
 
-def _columns(header: dict[str, Any]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """Return the columns of a model by the header of its file: facts, and values for JSON."""
+def _columns(
+    header: dict[str, Any],
+) -> tuple[list[tuple[str, str]], list[list[str]], dict[str, Any]]:
+    """Return facts, a table of the columns and values for JSON by the header of a model file."""
     table = header.get("encoder") or header.get("encoder_")
     if table is None:
         names = header["feature_names_in_"] or []
-        return [("Features", ", ".join(names) or "without names")], {"features": names}
+        return [("Features", ", ".join(names) or "without names")], [], {"features": names}
     used = [each for each in table["encoders"] if not each["dropped"]]
     dropped = {each["name"]: each["dropped"] for each in table["encoders"] if each["dropped"]}
-    facts = {
-        "Features": ", ".join(map(_feature, used)),
-    }
+    columns, facts = [column_facts(each) for each in table["encoders"]], dict[str, str]()
     values: dict[str, Any] = {
         "features": [
             {"name": e["name"], "kind": e["kind"], "categories": e["levels"] or None} for e in used
         ],
     }
     values |= {"dropped": dropped} if dropped else {}
+    values["columns"] = [dict(zip(COLUMN_FACTS, column, strict=True)) for column in columns]
     estimator = header
     if header["class"] == "TableModel":
         estimator, counting = header["estimator"], header["counting"]
-        facts |= {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
+        facts = {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
         values |= {"targets": target_names(header["target"]), "scores": header.get("scores")}
     [network, *_] = estimator.get("estimators_", [estimator])
     if labels := network["likelihood_"].get("classes"):
         values["classes"] = labels["values"]
-    return [(fact, words) for fact, words in facts.items() if words], values
-
-
-def _feature(encoder: dict[str, Any]) -> str:
-    """Name a column with what it holds, where that is not numbers."""
-    name, kind = encoder["name"], encoder["kind"]
-    if kind == "text":
-        return f"{name} ({plural(len(encoder['levels']), 'category')})"
-    if kind == "date":
-        return f"{name} (date: {', '.join(encoder['parts'])})"
-    return f"{name} (true or false)" if kind == "boolean" else name
+    rows = [[*map(str, column)] for column in columns]
+    return [(fact, words) for fact, words in facts.items() if words], rows, values
 
 
 # ---- `probprop update`: a model file learns from new rows

@@ -105,5 +105,7 @@ def say_choice(terminal: Terminal, fitted: Any) -> None:
     if selects(fitted):
         from probprop.facts import calibration_in_words, choice_in_words
 
-        terminal.say(f"selected: {choice_in_words(fitted)}")
+        selected = choice_in_words(fitted).splitlines()
+        for line in [f"selected: {selected[0]}", *(f"  {line}" for line in selected[1:])]:
+            terminal.say(line)
         terminal.say(f"calibrated: {calibration_in_words(fitted)}")

@@ -227,12 +227,19 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
-    """Say how many rows have missing values, which are marginalized, and return it."""
+def note_gaps(
+    terminal: Terminal, frame: DataFrame, chosen: Sequence[str], *, selected: bool
+) -> int:
+    """Say how many rows have missing values, which are marginalized, and return it.
+
+    `selected` is whether the model is cross-validated.
+    """
     n_gaps = int(frame[list(chosen)].isna().to_numpy().any(axis=1).sum())
     if n_gaps:
-        rows = plural(len(frame), "row")
-        terminal.note(f"{n_gaps:,} of {rows} have missing values, which are marginalized")
+        from probprop.facts import missing_in_words
+
+        known = f"{n_gaps:,} of {plural(len(frame), 'row')} have missing values"
+        terminal.note(f"{known}, which are {missing_in_words(selected)}")
     return n_gaps
 
 

@@ -454,17 +454,17 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
             "the mixture."
         )
     text = (
-        "Candidates were compared by the log-likelihood of out-of-fold rows after calibration; "
-        f"higher is better. Chosen: {choice_in_words(model)}.\n\n"
-        f'{mixture} In the picture and in the table "32 ramps, 50 + 50, evidence cap 10" is a '
-        "candidate with 32 ramps beside each feature, which let a network bend there, two layers "
-        "of 50 units, and an effective sample size of at most ten times the rows; with "
-        f'"logarithm" or another transformation, the networks predict that of {target}.\n\n'
-        f"Calibrated on the same rows: {calibration_in_words(model)}."
+        "Candidates were compared by the out-of-fold log-likelihood after calibration; "
+        f"higher is better. Chosen: {'; '.join(choice_in_words(model).splitlines())}.\n\n"
+        f'{mixture} In the picture and in the table, "32 bins, 50 + 50, evidence cap 10" is a '
+        "candidate with a piecewise-linear encoding with 32 bins per column, two layers of 50 "
+        "units, and an effective sample size of at most ten times the number of samples; with "
+        f'"logarithm" or another transformation, the networks predict the transformed {target}.\n\n'
+        f"Calibration on the same samples: {calibration_in_words(model)}."
     )
     drawn = picture(
         lambda ax: plot.candidate_curves(model, ax=ax),
-        "Log-likelihood of held-out rows against the epochs, a line for each candidate",
+        "Out-of-fold log-likelihood against the epochs, a line for each candidate",
     )
     ranked = sorted(trials, key=lambda trial: (-trial.weight, -trial.best[1]))
     rows = [_trial_row(trial) for trial in ranked]

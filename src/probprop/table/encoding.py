@@ -32,18 +32,20 @@ from probprop.table.columns import (
     written_numbers,
 )
 from probprop.table.names import (
+    COLUMN_FACTS,
+    MISSING,
+    OTHER,
     TableError,
     as_frame,
     check_present,
     choose_features,
+    column_facts,
     is_reserved,
     listed,
+    notes_on,
     select,
 )
 from probprop.table.target import labels_of, targets_of
-
-OTHER, MISSING = "(other)", "(missing)"
-"""Levels of a category column: all rare and unseen values together, and a missing value."""
 
 MOST_LEVELS = 1_000  # of a column; further ones, the rarer, are pooled
 _LEAST_SHARE, _LEAST = 50, 5  # rows a level needs: one in 50 up to five
@@ -102,21 +104,12 @@ class ColumnEncoder:
     @property
     def in_words(self) -> str:
         """How the column is encoded."""
-        if self.dropped:
-            return f"dropped: {self.dropped}"
-        how = "0 or 1" if self.kind == "boolean" else "as is" + ", 1 if missing" * self.gaps
-        if self.kind == "text":
-            how = "rank, one-hot" if self.ranks else "one-hot"
-            how += ", rare levels pooled" * (OTHER in self.levels)
-        if self.kind == "date":
-            how = "year" + "".join(f", {part} (cyclic)" for part in self.parts[1:])
-        return "; ".join([how, *self.notes])
+        return column_facts(vars(self))[2]
 
     @property
     def notes(self) -> list[str]:
         """What a user should know of a column that is used."""
-        leak = ["possible leak, since it predicts the target almost alone"] if self.leak else []
-        return [self.note] * bool(self.note) + leak
+        return notes_on(vars(self))
 
     def dates(self, cells: pd.Series) -> pd.DatetimeIndex:
         """Return cells of a date, none of them missing, as moments, (n,)."""
@@ -457,8 +450,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def columns_(self) -> pd.DataFrame:
         """What each column holds, and how it is encoded."""
-        rows = [(e.name, e.kind, e.in_words, len(e.levels), e.n_missing) for e in self.encoders_]
-        return pd.DataFrame(rows, columns=["column", "kind", "encoding", "levels", "missing"])
+        return pd.DataFrame([column_facts(vars(e)) for e in self.encoders_], columns=COLUMN_FACTS)
 
     def _categorical(self, names: list[str]) -> list[bool]:
         """Return for each column whether `categorical_features` names it."""
