@@ -27,8 +27,8 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.table.names import listed, plural, target_names
 
 HeldOut = bool | Literal["out of fold"] | None
-"""Whether the model has not seen the rows of a report; None if that is not known. Out of fold: they
-are the training rows ``oof_rows_``, each predicted by networks that were not trained on it."""
+"""Whether the rows of a report are a test set; None if that is not known. "out of fold": they are
+the training rows ``oof_rows_``, each predicted by networks that were not trained on it."""
 
 OUT_OF_FOLD: Literal["out of fold"] = "out of fold"
 

@@ -269,7 +269,7 @@ def test_a_target_of_text(capfd: Captured) -> None:
         capfd,
         1,
         f"active --fast pool.csv {OPTIONS}",
-        "Column 'price' must hold finite numbers",
+        "Column 'price' must contain finite numbers",
         "'later' in row 1",
     )
 
@@ -379,7 +379,7 @@ def test_classes(strategy: str, capfd: Captured) -> None:
     line = f"active pool.csv --target kind --fast --n-epochs 5 --strategy {strategy}"
     assert call(line) == 0
     out, err = capfd.readouterr()
-    assert "'kind' holds text: classification" in err
+    assert "'kind' has text: classification" in err
     assert "fitted on 30 rows with a 'kind'; of the 120 rows without, measure these next:" in err
     assert out.splitlines()[0].split() == ["row", "a", "b", "class", "probability", "entropy_model"]
     known = table["kind"].notna().to_numpy()
@@ -437,7 +437,7 @@ def test_two_whole_numbers_are_classes_once_they_repeat(capfd: Captured) -> None
 def test_classes_have_no_largest(capfd: Captured) -> None:
     write_labels()
     line = "active pool.csv --target kind --fast --strategy thompson -q"
-    fails(capfd, 2, line, "--strategy", "'kind' holds classes", "choose another")
+    fails(capfd, 2, line, "--strategy", "'kind' has classes", "choose another")
 
 
 def test_measurements_that_differ_in_the_last_digit_are_not_lost(capfd: Captured) -> None:

@@ -94,7 +94,7 @@ def test_dates_become_the_parts_that_vary(paths: dict[str, Path]) -> None:
     missing = flats()[:1].assign(sold=None)
     assert np.isnan(model.encode(missing)[:, start : start + 5]).all()
     with pytest.raises(
-        TableError, match="must hold dates such as 2024-05-31, but has '2023-02-30'"
+        TableError, match="must contain dates such as 2024-05-31, but has '2023-02-30'"
     ):
         model.encode(flats()[:1].assign(sold="2023-02-30"))
 

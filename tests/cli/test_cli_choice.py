@@ -100,7 +100,10 @@ def test_weights_and_gaps_go_through(capfd: Captured) -> None:
     model = saved()
     assert (model.missing, model.n_samples_seen_) == ("marginalize", 59)
     notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note:")]
-    assert notes == ["note: 1 of 59 rows have missing values, which are marginalized"]
+    words = "marginalized over 32 completions, given the other values of the sample"
+    assert notes == [f"note: 1 of 59 rows have missing values, which are {words}"]
+    assert call("info m.pbp") == 0
+    assert re.search(rf"^Missing values +{words}$", capfd.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize("options", ["--budget fast", "--budget good", "--budget best", ""])

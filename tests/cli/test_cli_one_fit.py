@@ -131,7 +131,7 @@ def test_a_share_that_is_held_out_judges_instead(capfd: Captured) -> None:
     rows = written(visits())
     assert call(f"{FIT} --drop patient --test-fraction 0.25 --report r.html --static") == 0
     out, err = capfd.readouterr()
-    assert "fitted on 30 rows; on the 10 rows held out:" in err
+    assert "fitted on 30 rows and evaluated on a test set of 10 rows:" in err
     assert "out-of-fold" not in err
     test = np.sort(np.random.RandomState(0).permutation(40)[:10])
     model = probprop.load("m.pbp")
@@ -145,12 +145,12 @@ def test_without_rows_held_out_one_network_has_no_verdict(capfd: Captured) -> No
     line = "fit t.csv --target y --drop patient --fast --n-epochs 2 -o m.pbp"
     assert call(f"{line} --test-fraction 0") == 0
     out, err = capfd.readouterr()
-    assert "fitted on 40 rows; no rows were held out for evaluation" in err
+    assert "fitted on 40 rows; there is no test set, so the model was not evaluated" in err
     assert out == ""
     assert call(line) == 0
     err = capfd.readouterr().err
-    assert "fitted on 36 rows; on the 4 rows held out:" in err
-    assert "the evaluated network is kept; --test-fraction 0 fits all rows" in err
+    assert "fitted on 36 rows and evaluated on a test set of 4 rows:" in err
+    assert "this network is kept; --test-fraction 0 trains on all rows" in err
 
 
 def test_the_report_is_on_out_of_fold_rows(capfd: Captured) -> None:
@@ -257,11 +257,11 @@ def test_a_group_is_held_out_whole(capfd: Captured) -> None:
     rows = written(visits(80))
     line = "fit t.csv --target y --group patient --fast --n-epochs 2 -o m.pbp"
     assert call(line) == 0
-    assert "on the 8 rows held out" in capfd.readouterr().err
+    assert "on a test set of 8 rows" in capfd.readouterr().err
     assert probprop.load("m.pbp").features == ["day", "dose", "ward", "n"]
     written(rows.assign(patient="p00"))
     assert call(line) == 0
-    assert "no rows were held out for evaluation" in capfd.readouterr().err
+    assert "there is no test set" in capfd.readouterr().err
 
 
 def test_folds_predict_the_future_from_the_past(capfd: Captured) -> None:
@@ -303,7 +303,7 @@ def test_rows_of_one_time_are_in_one_fold() -> None:
     [
         ("--group patient --time day", "give one of the two"),
         ("--group nobody", "has no column 'nobody'"),
-        ("--time ward", "must hold numbers or dates, but holds text"),
+        ("--time ward", "must have numbers or dates, but has text"),
         ("--group y", "can be neither a target nor a feature"),
         ("--time gap", "Missing values in column 'gap'"),
     ],

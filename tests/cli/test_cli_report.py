@@ -29,7 +29,7 @@ def test_the_report_of_a_fit_has_the_page() -> None:
     text = Path("live.html").read_text()
     assert PAGE in text
     assert ROWS in text
-    assert "The rows furthest off" in text
+    assert "Largest errors" in text
     assert call(f"{FIT} --report static.html --static") == 0
     assert "<script" not in Path("static.html").read_text()
     assert call(f"{FIT} --report none.html --no-rows") == 0
@@ -37,7 +37,7 @@ def test_the_report_of_a_fit_has_the_page() -> None:
     assert PAGE in text
     assert ROWS not in text
     assert '"counts"' not in text
-    assert "The rows furthest off" not in text
+    assert "Largest errors" not in text
 
 
 def test_without_rows_held_out_no_row_is_in_it_whole() -> None:

@@ -191,7 +191,7 @@ def test_one_zip_code_makes_a_column_text() -> None:
     assert encoder["c"].kind == "text"
     assert of_one(codes)["c"].kind == "number"
     assert of_one(["02134", "02135"] * 30)["c"].kind == "text"
-    with pytest.raises(TableError, match=r"'c' must hold finite numbers, but has '12\.x'"):
+    with pytest.raises(TableError, match=r"'c' must contain finite numbers, but has '12\.x'"):
         of_one([*(f"{i}.5" for i in range(99)), "12.x"])
 
 

@@ -110,18 +110,18 @@ def active(
 
     A model is fitted to the rows that have a target and predicts the others. The rows worth
     measuring are printed, and the whole table is written with the column probprop_ask (1 is the
-    first choice) and the predictions. For numbers they are probprop_mean, probprop_std (standard
-    deviation of the target) and probprop_epistemic_std (the part of it that more data can reduce);
-    for classes probprop_class (the most probable one), probprop_probability (of that class) and
-    probprop_entropy_model (mutual information of class and weights, in nats). POOL is not changed
-    unless it is the output too. Fill in what was measured, add rows if there are new ones, and run
-    the command again: columns of an earlier run are replaced.
+    first choice) and the predictions. For regression they are probprop_mean, probprop_std (standard
+    deviation of the target) and probprop_epistemic_std (the part that more data can reduce); for
+    classification probprop_class (the most probable class), probprop_probability (of that class)
+    and probprop_entropy_model (mutual information of class and weights, in nats). POOL is not
+    changed unless it is the output too. Fill in what was measured, add rows if there are new ones,
+    and run the command again: columns of an earlier run are replaced.
 
     Before any row is measured, or while all have the same class, no model can be fitted. The rows
     are then spread over the pool by their features; with --strategy random they are random.
 
-    The strategies: variance_reduction, which reduces the total variance over the pool most;
-    variance, the highest epistemic variance, or the highest entropy of the class; thompson, a
+    The strategies: variance_reduction reduces the total variance over the pool most; variance
+    takes the highest epistemic variance, or the highest entropy of the class; thompson takes the
     maximum of a function drawn from the posterior, to find large values; random.
 
     The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
@@ -149,7 +149,7 @@ def active(
     if measured.all():
         raise ValueError(
             f"{pool} has a {target!r} in every one of its {plural(len(measured), 'row')}: add rows "
-            "that could be measured, and leave it empty there"
+            "to measure, without a value in that column"
         )
     of_classes, y = _targets(terminal, table[measured], target, task)
     if of_classes and strategy == "thompson":
@@ -164,8 +164,8 @@ def active(
     if strategy == "thompson":  # a function that is drawn needs every feature
         check_no_missing(table[chosen])
     missing = "marginalize" if table[chosen].isna().to_numpy().any() else "error"
-    # The encoder sees all rows: a category that was never measured is then a column of its
-    # own, about which the model knows nothing, and not a row like any other.
+    # The encoder is fitted to all rows: a category that was never measured then has an input of
+    # its own, whose weights keep their prior.
     X = encoder.encode(table)
 
     new = rows_not_told(X[~measured], X[measured])
@@ -176,7 +176,7 @@ def active(
             "add rows that differ, or the columns in which they do"
         )
     if n_new < ask:
-        terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
+        terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be measured")
     if strategy == "variance_reduction" and n_new > MOST_ROWS:
         terminal.note(
             f"the rows are chosen from a random sample of {MOST_ROWS:,} of the {n_new:,} different "
@@ -199,7 +199,7 @@ def active(
     learner = ActiveLearner(estimator, strategy, random_state=random_state)
     predicted: dict[str, Array] = {}
     if y is None:
-        known = "no row has" if not measured.any() else "only one class is known of"
+        known = "no row has" if not measured.any() else "only one class is observed in"
         how = "at random" if strategy == "random" else "to cover the range of their features"
         heading = (
             f"{known} {target!r}, so no model is fitted; of the {without} without, measure these "

@@ -56,15 +56,15 @@ def evaluate(
 ) -> None:
     """Score predictions on rows whose target is known.
 
-    For numbers, the scores are errors (RMSE, MAE, R²), log-likelihood, CRPS and the coverage of
-    intervals; for classes accuracy, log-loss, Brier score, calibration error, ROC-AUC and average
-    precision. The column baseline has the scores of one prediction for all rows: mean and standard
-    deviation of the training targets, or the class frequencies of these rows. Below is a verdict
-    on the calibration. Each of several targets is scored.
+    For regression, the scores are errors (RMSE, MAE, R²), log-likelihood, CRPS and the coverage of
+    intervals; for classification accuracy, log-loss, Brier score, calibration error, ROC-AUC and
+    average precision. The column baseline has the scores of one prediction for all rows: mean and
+    standard deviation of the training targets, or the class frequencies of these rows. Below is a
+    verdict on the calibration. Each of several targets is scored.
 
-    Give rows that the model was not fitted on: training rows look better than new ones. If the
-    model was fitted with --weight and the table has that column, the noise variance of each row is
-    divided by its weight; otherwise rows have the mean weight of the fit.
+    Give a test set: scores on training rows are optimistic. If the model was fitted with --weight
+    and the table has that column, the noise variance of each row is divided by its weight;
+    otherwise rows have the mean weight of the fit.
 
     Several files, or a quoted pattern such as 'sold/*.parquet', are one table, which is read in
     chunks. If there are more than 100,000 rows, the report is about a random sample of 100,000.
@@ -174,7 +174,7 @@ def _finite(scores: dict[str, float]) -> dict[str, float | None]:
 
 
 def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged]) -> None:
-    """Print the scores on standard output, and the rows left out and the verdicts beside it."""
+    """Print the scores on standard output; skipped rows and verdicts on standard error."""
     from probprop.metrics.regression import without_density_in_words
 
     names = model.targets
@@ -196,7 +196,7 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
 
 
 MOST_SAMPLED = 100_000
-"""Rows that a report is about, of tables that have more."""
+"""Maximum number of rows in a report; larger tables are sampled."""
 
 
 def sampled(frames: Iterable[DataFrame], sample: list[DataFrame]) -> Iterator[DataFrame]:
@@ -315,19 +315,18 @@ Examples:
 def update(
     context: typer.Context, model: Model, data: DataFiles, memory_limit: MemoryLimit = None
 ) -> None:
-    """Learn from new rows, in one more epoch over these only.
+    """Update a model on new rows, in one epoch over these rows only.
 
-    The scores that are printed, as `probprop evaluate` prints them, say how well the model
-    predicted the new rows before the update.
+    The printed scores are computed as in `probprop evaluate`, on the new rows before the update.
 
-    Give each row once: rows seen twice count twice. A model that was fitted with --weight or
-    --error needs those columns. Networks of a cross-validation learn the new rows outside their
-    fold, and the others calibrate the error bars. An update cannot learn new categories of a text
-    column, which are treated as missing values, nor new classes, which are an error: for these, fit
-    the model again on all rows. The old model file stays until the new one is complete.
+    Give each row once: a repeated row counts twice. A model that was fitted with --weight or
+    --error needs those columns. Each network of a cross-validation is updated on the new rows
+    outside its fold, and the rows in its fold update the calibration. New categories of a text
+    column are treated as missing values, and new classes are an error: for these, fit the model
+    again on all rows. The old model file is kept until the new file is complete.
 
-    A table that needs more than --memory-limit is learned block by block, each block as in an
-    update of its own.
+    A table that needs more than --memory-limit is read block by block, with one update for each
+    block.
     """
     paths = input_paths(data)
     check_destinations({"MODEL": model}, {"DATA": paths})
@@ -343,7 +342,7 @@ def update(
         old = new = load_table_model(model)
         if in_blocks:
             terminal.say(
-                "the table would take more than the memory limit: it is learned block by block"
+                "the table would take more than the memory limit: it is read block by block"
             )
 
         def blocks() -> Iterator[DataFrame]:
@@ -354,7 +353,7 @@ def update(
                 yield (learned := old.counting.rows(rows))  # judged before they are learned
                 new = new.update(learned)
 
-        with terminal.rows("learning", None) as advance:
+        with terminal.rows("updating", None) as advance:
             judged, n_rows = judge(terminal, old, counted(blocks(), advance), learning=True)
         check_unchanged()
         save_model(new, model)
@@ -366,7 +365,7 @@ def update(
 
 
 def _state(model: TableModel) -> str:
-    """Say how large the noise is now, or how the error bars are calibrated."""
+    """Describe the noise or the calibration after an update."""
     from probprop.estimators.kind import first_network, is_cross_validated
 
     if is_cross_validated(model.estimator):

@@ -52,8 +52,8 @@ def estimator_of(
 ) -> Any:
     """Return one network with --fast, or for reasons, which are then told; else a comparison.
 
-    `options` are those of one network that were given, by name; `reasons` are what only one
-    network can do, as the user knows it.
+    `options` are the given options of one network, by name; `reasons` are the options that need
+    one network, as the user typed them.
     """
     check_budget(reasons, fast=fast, budget=budget)
     if reasons and not fast:

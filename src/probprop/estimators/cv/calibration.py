@@ -263,7 +263,7 @@ class Range:
 
     def std(self, X: Array) -> FloatArray:
         """Return the standard deviation of rows for lying outside, (n,); missing is inside."""
-        known = np.fmax(np.abs(self.outside(X)), 0.0)  # 0 in place of NaN
+        known = np.fmax(np.abs(self.outside(X)), 0.0)  # 0 for NaN
         std: FloatArray = self.slope * np.sqrt((known**2).sum(axis=1))
         return std
 
@@ -512,7 +512,7 @@ class Support(NamedTuple):
         if bad.size:
             raise ValueError(
                 f"y must lie in the support, from {low} to {high}. Got {float(bad[0])}, and "
-                f"{bad.size} such targets in {y.size}."
+                f"{bad.size} of {y.size} targets are outside."
             )
         return cls(float(low), float(high), True)
 

@@ -132,7 +132,7 @@ def with_rows_of(run: Run, before: Run) -> Run:
 class Problem:
     """The samples, the folds and the scorer that all trials share."""
 
-    encodings: Encodings  # of the samples; the dtype is that of the weights too
+    encodings: Encodings  # of the samples; the weights have the same dtype
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     folds: Sequence[Fold]  # each has a network of every stacked trial
     scorer: Scorer
@@ -285,7 +285,7 @@ def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | No
     train, rng = side_by_side(fold.train), RandomState(fold.seed)
     y, weights = problem.y[train], problem.weights_of(train)
     if sibling is not None:
-        X = Inputs(sibling.rows.X)  # without gaps: what was missing there is in X_var
+        X = Inputs(sibling.rows.X)  # without missing values, whose variance is in X_var
         before = training.start(plan, X, y, rng, sibling.fitted.standardizer, near_draw=True)
         run = training.begin(plan, before, X, y, rng, weights=weights)
         return run._replace(rows=run.rows._replace(X_var=sibling.rows.X_var))
