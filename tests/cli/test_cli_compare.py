@@ -211,8 +211,10 @@ def lead(mean: float, p: float) -> Lead:
 def test_the_verdict_names_whom_the_first_cannot_be_told_from() -> None:
     first = {"GP": NO_LEAD}
     close = first | {"PBP": lead(0.1, 0.4), "NGBoost": lead(0.2, 0.06), "EP": lead(2.0, 0.01)}
-    expected = "but not significantly ahead of PBP, NGBoost: "
+    expected = (
+        "but not significantly ahead of PBP, NGBoost: "
         "the next, PBP, is behind by 0.10 ± 0.10 (p = 0.4)"
+    )
     main = "log_likelihood"
     assert verdict(close, main, 5) == f"GP has the highest log-likelihood, {expected}"
     far = first | {"EP": close["EP"]}

@@ -226,7 +226,7 @@ def test_a_file_without_a_column_is_named(capfd: Captured) -> None:
     assert call("fit nothing-*.csv --target price -o homes.pbp") == 1
     assert "no file matches nothing-*.csv" in capfd.readouterr().err
     assert call("fit - homes.csv --target price -o homes.pbp") == 2
-    assert "- must be the only argument" in capfd.readouterr().err
+    assert "- must be alone" in capfd.readouterr().err
 
 
 # ---- Streams

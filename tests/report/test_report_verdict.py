@@ -53,8 +53,6 @@ def test_a_skewed_table_is_told_where_its_intervals_are_not_calibrated() -> None
 @pytest.mark.parametrize("coverage", [0.95, 0.8, 1.0])
 def test_coverage_in_words(coverage: float) -> None:
     sentence = _coverage_sentence(coverage, 1_000, None)
-    assert (
-        f"contain {1_000 * coverage:,.0f} of 1,000 samples (empirical coverage {100 * coverage:.1f} %)"
-        in sentence
-    )
+    share = f"empirical coverage {100 * coverage:.1f} %"
+    assert f"contain {1_000 * coverage:,.0f} of 1,000 samples ({share})" in sentence
     assert "936 to 963" in sentence

@@ -195,7 +195,7 @@ def active(
         seed=random_state,
         missing=missing,
     )
-    note_gaps(terminal, table, chosen, selected=selects(estimator))
+    note_gaps(terminal, table[chosen], selected=selects(estimator))
     learner = ActiveLearner(estimator, strategy, random_state=random_state)
     predicted: dict[str, Array] = {}
     if y is None:

@@ -196,9 +196,7 @@ def input_paths(data: Sequence[str]) -> list[str]:
 
     paths = paths_of(data)
     if "-" in paths:
-        raise typer.BadParameter(
-            "- must be the only argument: standard input is one table", param_hint="DATA"
-        )
+        raise typer.BadParameter("- must be alone: standard input is one table", param_hint="DATA")
     return paths
 
 

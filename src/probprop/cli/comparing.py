@@ -179,9 +179,7 @@ def _read(
         return X, np.unique(labels_of(frame, target), return_inverse=True)[1], "classification"
     y = target_of(frame, target)
     if y.min() == y.max():
-        raise ValueError(
-            f"the target {target!r} is {y[0]:g} in every row: there is nothing to predict"
-        )
+        raise ValueError(f"the target {target!r} is {y[0]:g} in every row: nothing to predict")
     return X, y, "regression"
 
 
@@ -325,7 +323,7 @@ def verdict(behind: Mapping[str, Lead], main: str, splits: int) -> str:
     first, *others = behind
     best = f"{first} has the {'lowest' if main == 'log_loss' else 'highest'} {LABELS[main]}"
     if not others:
-        return f"{first} is the only method that was run: there is nothing to compare it with"
+        return f"{first} was run alone: there is nothing to compare it with"
     if splits < 2:
         return f"{best} on one split, which is too few for a p-value: take 5 or more"
     close = [other for other in others if (behind[other].p or 0.0) >= _LEVEL]

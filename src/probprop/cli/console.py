@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -80,10 +80,8 @@ class Terminal:
         terminal = self.out.is_terminal
         table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
         for i, name in enumerate(header):
-            fold = i == wrapped > 0
-            table.add_column(
-                Text(name), justify="right" if i > wrapped else "left", no_wrap=not fold
-            )
+            side: Any = "right" if i > wrapped else "left"
+            table.add_column(Text(name), justify=side, no_wrap=i != wrapped)
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         endless = self.out.options.update(max_width=sys.maxsize)

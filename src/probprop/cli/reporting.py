@@ -66,9 +66,7 @@ def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> No
     """Refuse options of a report if no report is written."""
     given = [name for name, is_given in (("--static", static), ("--no-rows", no_rows)) if is_given]
     if given and report is None:
-        raise typer.BadParameter(
-            "this option needs a report: give --report FILE too", param_hint=given[0]
-        )
+        raise typer.BadParameter("it needs a report: give --report FILE too", param_hint=given[0])
 
 
 def write_model_report(

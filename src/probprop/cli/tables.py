@@ -227,20 +227,13 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def note_gaps(
-    terminal: Terminal, frame: DataFrame, chosen: Sequence[str], *, selected: bool
-) -> int:
-    """Say how many rows have missing values, which are marginalized, and return it.
-
-    `selected` is whether the model is cross-validated.
-    """
-    n_gaps = int(frame[list(chosen)].isna().to_numpy().any(axis=1).sum())
-    if n_gaps:
+def note_gaps(terminal: Terminal, features: DataFrame, *, selected: bool) -> None:
+    """Say how many rows have missing values; `selected`: whether the model is cross-validated."""
+    if n_gaps := int(features.isna().to_numpy().any(axis=1).sum()):
         from probprop.facts import missing_in_words
 
-        known = f"{n_gaps:,} of {plural(len(frame), 'row')} have missing values"
+        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing values"
         terminal.note(f"{known}, which are {missing_in_words(selected)}")
-    return n_gaps
 
 
 def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Array | None) -> None:
@@ -310,9 +303,7 @@ def known_chunks(
     note_left_out(terminal, n_rows - n_known, model.targets)
     note_weightless(terminal, n_weightless)
     if n_known == n_weightless:
-        raise ValueError(
-            f"{source} has no row with a weight above 0: give rows with positive weights"
-        )
+        raise ValueError(f"{source} has no row of a weight above 0: give rows with one")
 
 
 def joined(frames: Iterable[DataFrame]) -> DataFrame:

@@ -435,7 +435,7 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
         note_order(terminal, frame, kinds)
     if request.missing == "error":
         check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
-    note_gaps(terminal, frame, list(kinds), selected=selects(estimator))
+    note_gaps(terminal, frame[list(kinds)], selected=selects(estimator))
     say_cost(terminal, estimator, train[list(kinds)], labels)
     return plan._replace(train=train, test=test, encoder=encoder)
 

@@ -102,11 +102,6 @@ class ColumnEncoder:
         return [self.name, *([f"{self.name}={MISSING}"] if self.gaps else [])]
 
     @property
-    def in_words(self) -> str:
-        """How the column is encoded."""
-        return column_facts(vars(self))[2]
-
-    @property
     def notes(self) -> list[str]:
         """What a user should know of a column that is used."""
         return notes_on(vars(self))

@@ -51,11 +51,8 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else many}"
 
 
-# ---- How the columns of a table are encoded, in words; files have these encoders as dicts
-
-
 def column_facts(encoder: Mapping[str, Any]) -> tuple[str, str, str, int, int]:
-    """Return the `COLUMN_FACTS` of a column, given the attributes of its encoder."""
+    """Return the `COLUMN_FACTS` of a column, given the attributes of its encoder, as in a file."""
     kind, levels = encoder["kind"], encoder["levels"]
     how = "0 or 1" if kind == "boolean" else "as is" + ", 1 if missing" * bool(encoder.get("gaps"))
     if kind == "text":

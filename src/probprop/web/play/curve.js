@@ -1,5 +1,5 @@
 "use strict";
-/* The first tab: a curve through points, with what the model does not know and the noise around it.
+/* The first tab: a curve through points, with its epistemic and its predictive interval.
  *
  *   curve = Curve(plot, learning); curve.learn(points, settings); curve.draw(functions)
  *   curve.wordsAt(place), curve.model()

@@ -43,7 +43,7 @@ export class Page {
     );
     this.cells = this.typical;
     this.along = model.order[0];
-    this.row = this.typicalRow; // of those of the report, if it is unchanged
+    this.row = this.typicalRow; // the row of the report, if it is unchanged
     this.more = null; // the promise of pictures that are being drawn
     this.#build();
     this.restore(location.hash);
