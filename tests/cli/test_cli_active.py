@@ -235,7 +235,7 @@ def test_a_pool_of_one_and_more_asked_for_than_there_are(capfd: Captured) -> Non
     assert call(f"active --fast pool.csv {OPTIONS} --ask 1") == 0
     assert "note:" not in capfd.readouterr().err
     assert call(f"active --fast pool.csv {OPTIONS} --ask 3") == 0
-    assert "note: --ask is 3, but only 1 new row can be asked for" in capfd.readouterr().err
+    assert "note: --ask is 3, but only 1 new row can be measured" in capfd.readouterr().err
     assert np.flatnonzero(pd.read_csv("pool.asked.csv")["probprop_ask"] == 1).tolist() == [7]
 
 
@@ -418,7 +418,7 @@ def test_one_class_so_far_is_no_model(capfd: Captured) -> None:
     table.loc[table["kind"] != "cat", "kind"] = None
     table.to_csv("pool.csv", index=False)
     assert call("active pool.csv --target kind --fast") == 0
-    assert "only one class is known of 'kind', so no model is fitted" in capfd.readouterr().err
+    assert "only one class is observed in 'kind', so no model is fitted" in capfd.readouterr().err
     assert "probprop_class" not in pd.read_csv("pool.asked.csv")
 
 

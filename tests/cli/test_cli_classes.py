@@ -302,6 +302,6 @@ def test_a_class_that_the_model_does_not_know(command: str, model: Path, capfd: 
     before = model.read_bytes()
     assert call(f"{command} {model} rosa.csv") == 1
     line = last_line(capfd)
-    for fragment in ("'species' has 'rosa'", "in 2 rows", "it knows 'setosa'", "Leave out"):
+    for fragment in ("'species' has 'rosa'", "in 2 rows", "it knows 'setosa'", "Drop those rows"):
         assert fragment in line
     assert model.read_bytes() == before

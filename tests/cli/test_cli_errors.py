@@ -182,7 +182,7 @@ def test_no_permission(folder: Path, capfd: Captured) -> None:
     try:
         with without_privileges():
             fails(capfd, 1, "predict homes.pbp new.csv", "new.csv", "permission denied")
-            fails(capfd, 1, "update homes.pbp sold.csv", "homes.pbp: permission denied; check its")
+            fails(capfd, 1, "update homes.pbp sold.csv", "homes.pbp: permission denied; check the")
             fails(capfd, 1, "predict homes.pbp sold.csv -q -o o.csv", "o.csv: permission denied")
             fails(capfd, 1, report, "r.html: permission denied")
     finally:

@@ -93,7 +93,7 @@ def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> Non
     frame.assign(price=np.arange(len(frame)) // 50).to_csv("homes.csv", index=False)
     capfd.readouterr()
     assert call(f"{FIT} -o large.pbp") == 1
-    assert "two different whole numbers in the first rows, but 12 in all" in capfd.readouterr().err
+    assert "two different integers in the first rows, but 12 in all" in capfd.readouterr().err
     assert call(f"{FIT} --task regression -o large.pbp") == 0
 
 
@@ -253,7 +253,7 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
     monkeypatch.setattr(judging, "MOST_SAMPLED", 100)
     assert evaluated() == evaluated()
     assert call("evaluate homes.pbp homes.csv --report page.html") == 0
-    assert "Of the observed values in 100 rows" in Path("page.html").read_text()
+    assert "of 100 samples (empirical coverage" in Path("page.html").read_text()
 
 
 def test_a_sample_is_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:

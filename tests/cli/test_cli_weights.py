@@ -125,7 +125,7 @@ def test_predictions_do_not_need_the_columns(capsys: Captured) -> None:
     assert call("predict m.pbp bare.csv -o bare-out.csv") == 0
     assert call("predict m.pbp new.csv -o new-out.csv") == 0
     said = capsys.readouterr().err
-    assert "does not use are kept as they are: other, other_error, kind\n" in said
+    assert "does not use are copied: other, other_error, kind\n" in said
     assert_array_equal(read_table("bare-out.csv")["mean"], read_table("new-out.csv")["mean"])
     assert call("evaluate m.pbp new.csv") == 0
     assert call("info m.pbp") == 0

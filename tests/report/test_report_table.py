@@ -87,8 +87,8 @@ def test_there_is_one_panel_for_each_column_of_the_table() -> None:
     ]
     assert len(panels.figures) == 5
     assert "all other columns unchanged" in panels.text
-    assert "in each of 200 rows" in panels.text
-    assert "Year, month, day and time of day of a date move together" in panels.text
+    assert "over 200 samples" in panels.text
+    assert "All parts of a date (year, season, weekday, hour) change together" in panels.text
     assert "causes" in panels.text
 
 

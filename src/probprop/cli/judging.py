@@ -228,7 +228,7 @@ def info(
     model: Model,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the facts of a model, the scores of its fit, and how its columns are encoded.
+    """Show the facts, the scores and the columns of a model.
 
     With --json each fact is a value under its name, in lower case with underscores. features,
     columns, targets and classes are lists, and file_size is a number of bytes. scores has
