@@ -163,7 +163,9 @@ def test_the_report_is_on_out_of_fold_rows(capfd: Captured) -> None:
     text = " ".join(Path("r.html").read_text().split())
     assert "Each of these samples is predicted by networks that were not trained on it." in text
     assert "60 out-of-fold samples" in text
-    assert re.search(r"The hypothesis that they are calibrated has p [=<] [\d.]+\.", text)
+    assert re.search(
+        r"The test of the hypothesis that they are calibrated has p [=<] [\d.]+\.", text
+    )
 
 
 def test_importance_of_out_of_fold_samples_is_by_networks_that_held_them_out() -> None:

@@ -89,7 +89,7 @@ def test_there_is_one_panel_for_each_column_of_the_table() -> None:
     assert "all other columns unchanged" in panels.text
     assert "over 200 samples" in panels.text
     assert "All parts of a date (year, season, weekday, hour) change together" in panels.text
-    assert "causes" in panels.text
+    assert "not a causal effect" in panels.text
 
 
 def test_a_category_is_a_mark_with_its_name_and_its_rows() -> None:

@@ -90,7 +90,8 @@ def are_numbers(texts: pd.Series) -> pd.Series:
 def _dates(name: str, value: object) -> TableError:
     return TableError(
         f"Column {name!r} has dates or times, for example {str(value)!r}, in "
-        "an unsupported or ambiguous form: write them as 2024-05-31 or 2024-05-31T12:00, or drop it (--drop)."
+        "an unsupported or ambiguous form: write them as 2024-05-31 or 2024-05-31T12:00, or drop "
+        "it (--drop)."
     )
 
 
