@@ -81,7 +81,9 @@ def _both(model: PBPRegressorCV, X: Array, y: Array) -> Figures:
         np.stack([m.epistemic_std for m in of]),
         np.stack([m.aleatoric_std for m in of]),
     )
-    h = None if (noise := model.calibration_.noise) is None else noise.log_scale(X)
+    middle = 0.5 * (model.bounds_.low + model.bounds_.high)
+    typical = np.where(np.isnan(X), middle, X)
+    h = None if (noise := model.calibration_.noise) is None else noise.log_scale(typical)
     return {
         "completed": _scores(model.predict_distribution(X), y),
         "independent": _scores(

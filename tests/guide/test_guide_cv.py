@@ -141,7 +141,7 @@ def test_missing_values_are_set_beside_a_model_without_them(
     assert "| synthetic | 2 |" in page
     [row] = map(json.loads, (tmp_path / "missing_values.jsonl").read_text().splitlines())
     for feature in row["features"]:
-        assert feature["completed"]["rmse"] < 1.5 * feature["without"]["rmse"]
+        assert feature["completed"]["rmse"] < 2.0 * feature["without"]["rmse"]
         assert feature["independent"]["rmse"] > 2.0 * feature["without"]["rmse"]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from probprop._types import Array, FloatArray
@@ -109,7 +110,7 @@ def predictive(estimator: Any, X: Any) -> TargetDistribution:
         return predictive(estimator[-1], features)
     if hasattr(estimator, "best_estimator_"):
         return predictive(estimator.best_estimator_, X)
-    if hasattr(estimator, "fit"):
+    if isinstance(estimator, BaseEstimator):  # others have no tags
         check_is_fitted(estimator)
     try:
         mean, std = (np.asarray(a, np.float64) for a in estimator.predict(X, return_std=True))

@@ -361,7 +361,7 @@ def test_missing_data_are_said_once_before_any_job(
     [
         (["table9"], 2, "'table9' is not one of 'table1'"),
         (["table1", "--dataset", "mars"], 1, "unknown data set mars"),
-        (["toy", "--jobs", "0"], 2, "0 is not at least 1"),
+        (["toy", "--jobs", "0"], 2, "greater than or equal to 1"),
         (["toy", "--results", "no/such/folder.jsonl"], 1, "there is no folder"),
         (["toy", "--dataset", "yacht"], 1, "has the data set toy_cubic only"),
     ],

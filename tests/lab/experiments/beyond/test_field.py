@@ -197,7 +197,7 @@ def test_compare_gains_the_field(
     }
     monkeypatch.chdir(tmp_path)
     homes(100).to_csv("homes.csv", index=False)
-    options = ["--drop", "id", "--jobs", "1", "--splits", "1"]
+    options = ["--drop", "id", "--n-jobs", "1", "--splits", "1"]
     asked = ["compare", "homes.csv", "--target", "price", *options, "--method", "deep ensemble"]
     assert run_command(asked) == 0
     assert capfd.readouterr().out.splitlines()[1].startswith("deep ensemble")
