@@ -315,7 +315,7 @@ def in_command(feature: str, at: Command) -> None:
             at.run(f"{CHOSEN} --checkpoint c")
             assert [*Path().glob("c*")]
         case "scores and report on a test set":
-            assert "held out:" in at.run(f"{FAST} --report page.html --static")
+            assert "on a test set of" in at.run(f"{FAST} --report page.html --static")
             assert Path("page.html").exists()
         case "scores and report, cross-validation":
             said = at.run(f"{CHOSEN} --report page.html --static")
@@ -342,7 +342,7 @@ REFUSED = {
     "7": "takes one target|[Ss]everal targets|y must be|y should be a 1d array|one network",
     "8": "one column|one target|classes",
     "9": "unexpected keyword argument 'report'",
-    "10": "--test-fraction 0 holds out none",
+    "10": "leave --test-fraction 0 out",
     "11": "unexpected keyword argument 'group'",
     "12": "the folds are random: give a larger --memory-limit",
 }

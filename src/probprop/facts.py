@@ -27,8 +27,8 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.table.names import listed, plural, target_names
 
 HeldOut = bool | Literal["out of fold"] | None
-"""Whether the model has not seen the rows of a report; None if that is not known. Out of fold: they
-are the training rows ``oof_rows_``, each predicted by networks that were not trained on it."""
+"""Whether the rows of a report are a test set; None if that is not known. "out of fold": they are
+the training rows ``oof_rows_``, each predicted by networks that were not trained on it."""
 
 OUT_OF_FOLD: Literal["out of fold"] = "out of fold"
 
@@ -67,7 +67,9 @@ def model_facts(
             each = ", one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")
         facts.append(["Ensemble", f"{plural(n, 'network')}{each}; below is the first"])
     if chosen:
-        facts.append(["Choice", choice_in_words(model)])
+        choice, *stacked = choice_in_words(model).splitlines()
+        facts.append(["Choice", choice])
+        facts += [[f"Candidate {i}", words] for i, words in enumerate(stacked, 1)]
         facts.append(["Calibration", calibration_in_words(model)])
     encoded = "" if n_in == n_features else f" encoded as {n_in:,} numbers"
     units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
@@ -80,13 +82,12 @@ def model_facts(
         ["Training", f"{done}{cap}"],
     ]
     if network.missing == "marginalize":
-        how = "marginalized: Gaussian, with the mean and variance of the column"
-        if chosen:
-            how = f"imputed in {N_NODES} ways from the other values of the sample"
-        facts.append(["Missing values", how])
+        facts.append(["Missing values", missing_in_words(chosen)])
     counts = {
         "weight updates undone": sum(e.n_undone for e in network.history_),
-        "precisions held up between rounds": sum(e.n_held for e in network.history_),
+        "precisions kept positive between synchronization rounds": sum(
+            e.n_held for e in network.history_
+        ),
         "noise updates by quadrature": sum(e.n_guarded for e in network.history_),
         "samples skipped": sum(e.n_skipped_points for e in network.history_),
     }
@@ -164,8 +165,17 @@ def percent(share: float) -> str:
 # ---- Model selection and calibration of a cross-validated estimator, in a line each
 
 
+def missing_in_words(chosen: bool) -> str:
+    """Describe how missing values are marginalized; `chosen` is whether folds choose the model."""
+    if chosen:
+        return f"marginalized over {N_NODES} completions, given the other values of the sample"
+    return "marginalized as a Gaussian with the mean and variance of the column"
+
+
 def choice_in_words(model: Any) -> str:
-    """Describe in one line what a fitted `PBPRegressorCV` or `PBPClassifierCV` selected.
+    """Describe what a fitted `PBPRegressorCV` or `PBPClassifierCV` selected.
+
+    If candidates are stacked, each has a line of its own.
 
     >>> import numpy as np
     >>> from probprop import PBPRegressorCV
@@ -177,14 +187,13 @@ def choice_in_words(model: Any) -> str:
     """
     n, groups, power = len(model.trials_), model.groups_, model.groups_[0].candidate.power
     each = [f"{group.candidate.in_words}, {plural(group.n_epochs, 'epoch')}" for group in groups]
-    of = f"best of {n:,} candidates" if n > 1 else "the only candidate"
-    if len(groups) > 1:
-        each = [f"{text} (weight {g.weight:.2f})" for text, g in zip(each, groups, strict=True)]
-        of = f"stacked from {n:,} candidates"
     scale = ""
     if power is not None:
         scale = f"; predicts {power_in_words(power)} of the target, because errors grow with it"
-    return f"{'; '.join(each)}; {of}{scale}"
+    if len(groups) > 1:
+        weights = [f"weight {g.weight:.2f}: {text}" for text, g in zip(each, groups, strict=True)]
+        return "\n".join([f"stacked from {n:,} candidates{scale}", *weights])
+    return f"{each[0]}; {f'best of {n:,} candidates' if n > 1 else 'the only candidate'}{scale}"
 
 
 def power_in_words(power: float) -> str:

@@ -53,8 +53,8 @@ class Judged:
     """Scores of the predictions of one target.
 
     The baseline predicts without features: the marginal mean and standard deviation of the training
-    target, or the class shares of these rows; None if that is not known. The log-likelihood leaves
-    out the rows whose target has density 0.
+    target, or the class shares of these rows; None if that is not known. The log-likelihood skips
+    the rows whose target has density 0.
     """
 
     scores: dict[str, float]  # every metric

@@ -152,8 +152,8 @@ def damaged(frame: pd.DataFrame, how: str) -> pd.DataFrame:
     ("how", "words"),
     [
         ("column", r"b\.{suffix}.* has no column 'new'"),
-        ("type", r"Column 'area' holds text in .*b\.{suffix}.*, but numbers in .*a\.{suffix}"),
-        ("infinite", r"b\.{suffix}.*Column 'area' must hold finite numbers"),
+        ("type", r"Column 'area' has text in .*b\.{suffix}.*, but numbers in .*a\.{suffix}"),
+        ("infinite", r"b\.{suffix}.*Column 'area' must contain finite numbers"),
         ("empty", r"b\.{suffix}.* no rows"),
     ],
 )
@@ -215,7 +215,7 @@ def test_several_files_are_one_table_or_refused_by_name(tmp_path: Path) -> None:
     both = read_tables([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")])
     pd.testing.assert_frame_equal(both, read_table(tmp_path / "all.csv"))
     write(frame.assign(area="x"), tmp_path / "c.csv")
-    with pytest.raises(TableError, match=r"holds text in .*c\.csv, but numbers in .*a\.csv"):
+    with pytest.raises(TableError, match=r"has text in .*c\.csv, but numbers in .*a\.csv"):
         read_tables([str(tmp_path / "a.csv"), str(tmp_path / "c.csv")])
     write(frame.drop(columns="new"), tmp_path / "d.csv")
     with pytest.raises(TableError, match=r"d\.csv has no column 'new'"):

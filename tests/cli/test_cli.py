@@ -79,9 +79,11 @@ def test_fit_info_evaluate_predict_update_predict(
     assert run(["fit", "--fast", "first.csv", "--target", target, "-o", "model.pbp"]) == 0
     out, err = capfd.readouterr()
     n_test = round(0.1 * len(first))
-    assert f"fitted on {len(first) - n_test} rows; on the {n_test} rows held out:" in err
+    assert (
+        f"fitted on {len(first) - n_test} rows and evaluated on a test set of {n_test} rows:" in err
+    )
     assert f"wrote model.pbp: {len(first) - n_test} rows" in err
-    assert "the evaluated network is kept; --test-fraction 0 fits all rows" in err
+    assert "this network is kept; --test-fraction 0 trains on all rows" in err
     assert re.search(r"inside 95 % interval +\d+\.\d %", out)
 
     assert run(["info", "model.pbp"]) == 0
@@ -189,7 +191,7 @@ def test_fit_writes_a_report_on_the_rows_held_out(folder: Path, tmp_path: Path) 
     fitted(folder, tmp_path, "--report", str(tmp_path / "report.html"))
     text = (tmp_path / "report.html").read_text()
     assert "Predicting price" in text
-    assert "held-out" in text
+    assert "test samples" in text
 
 
 # ---- predict
@@ -238,7 +240,7 @@ def test_columns_are_matched_by_name_and_the_others_kept_as_they_are(
     text = pd.read_csv(folder / "new.csv", dtype=str)
     text[list(text)[::-1]].to_csv(tmp_path / "reversed.csv", index=False)
     assert predict(folder, tmp_path / "reversed.csv", "-o", tmp_path / "out.csv") == 0
-    assert "columns the model does not use are kept as they are: id\n" in capfd.readouterr().err
+    assert "columns that the model does not use are copied: id\n" in capfd.readouterr().err
     frame = pd.read_csv(tmp_path / "out.csv", dtype=str)
     assert frame["id"].tolist() == text["id"].tolist()
     assert frame["id"][0] == "00500"
@@ -425,14 +427,15 @@ def test_without_a_command_the_help_is_shown(capfd: pytest.CaptureFixture[str]) 
 def test_info_as_json_has_every_fact(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = folder / "homes.pbp"
     assert run(["info", str(path)]) == 0
-    printed = [re.split(r" {2,}", line, maxsplit=1) for line in capfd.readouterr().out.splitlines()]
+    facts, columns = capfd.readouterr().out.split("\n\n")
+    printed = [re.split(r" {2,}", line, maxsplit=1) for line in facts.splitlines()]
     assert run(["info", str(path), "--json", "-q"]) == 0
     found = json.loads(capfd.readouterr().out)
     words = {name.lower().replace(" ", "_"): value for name, value in printed}
-    assert words.pop("judged_on") == "50 rows, held-out"
+    assert words.pop("evaluated_on") == "50 test samples"
     shown = words.pop("scores")
-    assert {*words} | {"targets", "scores"} == {*found}
-    assert {k: v for k, v in words.items() if k not in ("features", "file_size")}.items() <= {
+    assert {*words} | {"features", "columns", "targets", "scores"} == {*found}
+    assert {k: v for k, v in words.items() if k != "file_size"}.items() <= {
         k: v for k, v in found.items() if isinstance(v, str)
     }.items()
     assert found["file_size"] == path.stat().st_size
@@ -440,6 +443,12 @@ def test_info_as_json_has_every_fact(folder: Path, capfd: pytest.CaptureFixture[
     cities = ["Lima, north", "Oslo", "Rome"]
     assert found["features"][0] == {"name": "city", "kind": "text", "categories": cities}
     assert found["features"][1] == {"name": "rooms", "kind": "number", "categories": None}
+    known = table_model(path).columns_
+    assert found["columns"] == known.to_dict("records")
+    assert [line.split() for line in columns.splitlines()] == [
+        [*known],
+        *([word for cell in row for word in str(cell).split()] for row in known.to_numpy()),
+    ]
     scores = found["scores"]
     assert (scores["measured_on"], scores["n_samples"]) == ("held-out", 50)
     assert f"inside 95 % interval {100 * scores['targets']['price']['coverage_95']:.1f} %" in shown

@@ -235,7 +235,7 @@ def test_a_pool_of_one_and_more_asked_for_than_there_are(capfd: Captured) -> Non
     assert call(f"active --fast pool.csv {OPTIONS} --ask 1") == 0
     assert "note:" not in capfd.readouterr().err
     assert call(f"active --fast pool.csv {OPTIONS} --ask 3") == 0
-    assert "note: --ask is 3, but only 1 new row can be asked for" in capfd.readouterr().err
+    assert "note: --ask is 3, but only 1 new row can be measured" in capfd.readouterr().err
     assert np.flatnonzero(pd.read_csv("pool.asked.csv")["probprop_ask"] == 1).tolist() == [7]
 
 
@@ -269,7 +269,7 @@ def test_a_target_of_text(capfd: Captured) -> None:
         capfd,
         1,
         f"active --fast pool.csv {OPTIONS}",
-        "Column 'price' must hold finite numbers",
+        "Column 'price' must contain finite numbers",
         "'later' in row 1",
     )
 
@@ -379,7 +379,7 @@ def test_classes(strategy: str, capfd: Captured) -> None:
     line = f"active pool.csv --target kind --fast --n-epochs 5 --strategy {strategy}"
     assert call(line) == 0
     out, err = capfd.readouterr()
-    assert "'kind' holds text: classification" in err
+    assert "'kind' has text: classification" in err
     assert "fitted on 30 rows with a 'kind'; of the 120 rows without, measure these next:" in err
     assert out.splitlines()[0].split() == ["row", "a", "b", "class", "probability", "entropy_model"]
     known = table["kind"].notna().to_numpy()
@@ -418,7 +418,7 @@ def test_one_class_so_far_is_no_model(capfd: Captured) -> None:
     table.loc[table["kind"] != "cat", "kind"] = None
     table.to_csv("pool.csv", index=False)
     assert call("active pool.csv --target kind --fast") == 0
-    assert "only one class is known of 'kind', so no model is fitted" in capfd.readouterr().err
+    assert "only one class is observed in 'kind', so no model is fitted" in capfd.readouterr().err
     assert "probprop_class" not in pd.read_csv("pool.asked.csv")
 
 
@@ -437,7 +437,7 @@ def test_two_whole_numbers_are_classes_once_they_repeat(capfd: Captured) -> None
 def test_classes_have_no_largest(capfd: Captured) -> None:
     write_labels()
     line = "active pool.csv --target kind --fast --strategy thompson -q"
-    fails(capfd, 2, line, "--strategy", "'kind' holds classes", "choose another")
+    fails(capfd, 2, line, "--strategy", "'kind' has classes", "choose another")
 
 
 def test_measurements_that_differ_in_the_last_digit_are_not_lost(capfd: Captured) -> None:

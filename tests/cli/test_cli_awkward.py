@@ -24,7 +24,7 @@ NOTES = {
     "xz": "(xz, delimiter: comma)",
     "decimal comma": "(delimiter: semicolon, decimal comma)",
     "all of Europe": "(Windows-1252, delimiter: semicolon, decimal comma)",
-    "mark": "dates in 'sold': encoded as year, and",
+    "mark": "dates in 'sold' are encoded as year, and",
     "index": "dropped 1 column without a name",
     "bar": "(delimiter: bar)",
     "Windows-1252": "(Windows-1252, delimiter: comma)",
@@ -33,11 +33,11 @@ NOTES = {
     "JSON": "(JSON)",
     "list": "(JSON)",
     "sheet": "(spreadsheet, sheet 'Flats')",
-    "dates in a sheet": "dates in 'sold': encoded as year, and",
+    "dates in a sheet": "dates in 'sold' are encoded as year, and",
     "gaps": "dropped 2 rows without 'price'",
     "empty column": "dropped 'note': it has no value",
-    "moments": "dates in 'sold': encoded as year, and",
-    "parquet": "dates in 'sold': encoded as year, and",
+    "moments": "dates in 'sold' are encoded as year, and",
+    "parquet": "dates in 'sold' are encoded as year, and",
 }
 
 
@@ -94,7 +94,7 @@ def test_dates_become_the_parts_that_vary(paths: dict[str, Path]) -> None:
     missing = flats()[:1].assign(sold=None)
     assert np.isnan(model.encode(missing)[:, start : start + 5]).all()
     with pytest.raises(
-        TableError, match="must hold dates such as 2024-05-31, but has '2023-02-30'"
+        TableError, match="must contain dates such as 2024-05-31, but has '2023-02-30'"
     ):
         model.encode(flats()[:1].assign(sold="2023-02-30"))
 

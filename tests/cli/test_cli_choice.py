@@ -61,7 +61,8 @@ def test_the_settings_are_chosen_and_judged_out_of_fold(capfd: Captured) -> None
     assert isinstance(model, PBPRegressorCV)
     assert model.n_samples_seen_ == 60
     assert model.candidates == "auto"
-    assert re.search(rf"^selected: .*a layer of 3 units.*; {OF_TWO}$", err, re.M)
+    assert re.search(rf"^selected: (.*; )?{OF_TWO}$", err, re.M)
+    assert re.search(r"^(selected:|  weight .*:) .*a layer of 3 units, ", err, re.M)
     assert re.search(r"^calibrated: standard deviations scaled by [\d.]+; ", err, re.M)
     assert "fitted on 60 rows and evaluated on 60 out-of-fold rows: each is predicted by " in err
     epochs = model.estimators_[0].n_iter_
@@ -100,7 +101,10 @@ def test_weights_and_gaps_go_through(capfd: Captured) -> None:
     model = saved()
     assert (model.missing, model.n_samples_seen_) == ("marginalize", 59)
     notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note:")]
-    assert notes == ["note: 1 of 59 rows have missing values, which are marginalized"]
+    words = "marginalized over 32 completions, given the other values of the sample"
+    assert notes == [f"note: 1 of 59 rows have missing values, which are {words}"]
+    assert call("info m.pbp") == 0
+    assert re.search(rf"^Missing values +{words}$", capfd.readouterr().out, re.M)
 
 
 @pytest.mark.parametrize("options", ["--budget fast", "--budget good", "--budget best", ""])
@@ -134,7 +138,7 @@ def test_active_chooses_too(capfd: Captured) -> None:
     table.loc[20:, "price"] = np.nan
     table.to_csv("pool.csv", index=False)
     assert call("active pool.csv --target price --drop id --ask 2") == 0
-    assert re.search(rf"^selected: .*; {OF_TWO}$", capfd.readouterr().err, re.M)
+    assert re.search(rf"^selected: (.*; )?{OF_TWO}$", capfd.readouterr().err, re.M)
     table.loc[1:, "price"] = np.nan
     table.to_csv("pool.csv", index=False)
     assert call("active pool.csv --target price --drop id -o first.csv") == 0
@@ -289,7 +293,10 @@ def test_ctrl_c_goes_on_with_the_best_so_far(
     err = capfd.readouterr().err
     kept = r"note: Ctrl-C ended the comparison of the candidates. The best so far is kept: (.*)\."
     [words] = re.findall(kept, err)
-    assert re.search(rf"^selected: {re.escape(words)}, \d+ epochs?\b.*; {OF_TWO}$", err, re.M)
+    assert re.search(rf"^selected: (.*; )?{OF_TWO}$", err, re.M)
+    first = re.search(r"^(?:selected:|  weight .*?:) (.*, \d+ epochs?\b)", err, re.M)
+    assert first is not None
+    assert first[1].startswith(f"{words}, ")
     assert "Candidate(" not in err
     assert saved().n_samples_seen_ == 60
 

@@ -82,8 +82,8 @@ def last_line(capfd: Captured) -> str:
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [
-        ("--target species", PBPClassifier, "'species' holds text: classification"),
-        ("--target rare", PBPClassifier, "'rare' holds true and false: classification"),
+        ("--target species", PBPClassifier, "'species' has text: classification"),
+        ("--target rare", PBPClassifier, "'rare' has true and false: classification"),
         ("--target ten", PBPClassifier, "only 5 and 15: classification; if they are numbers"),
         ("--target code", PBPRegressor, "3 different whole numbers: regression; if they are"),
         ("--target code --task classification", PBPClassifier, None),
@@ -142,7 +142,7 @@ def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
         "--n-epochs 1 --hidden-layer-sizes 3"
     )
     assert call(f"{line} --test-fraction 0.7 -o m.pbp") == 0
-    assert re.search(r"on the 4[012] rows held out:", capfd.readouterr().err)
+    assert re.search(r"on a test set of 4[012] rows:", capfd.readouterr().err)
     model = probprop.load("m.pbp")
     assert {"once", "twice"} < {*model.classes}
 
@@ -238,7 +238,7 @@ def test_ensembles(target: str, capfd: Captured) -> None:
     assert isinstance(loaded.estimator, PBPEnsemble)
     assert len(loaded.estimator.estimators_) == 3
     if report:
-        assert "Shown is the first of the 3 networks" in Path("m.html").read_text()
+        assert "The first of the 3 networks is shown" in Path("m.html").read_text()
     assert call("info m.pbp") == 0
     assert "3 networks" in capfd.readouterr().out
     assert call("predict m.pbp new.csv -o predicted.pq -q") == 0
@@ -266,15 +266,15 @@ def test_an_ensemble_of_one_is_the_single_model() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "fragments"),
     [
-        ("--target species --task regression", 1, ["'species' must hold numbers"]),
+        ("--target species --task regression", 1, ["'species' must be numeric"]),
         ("--target species --task nominal", 2, ["--task"]),
         ("--target species --n-members 0", 2, ["--n-members", "greater than or equal to 1"]),
         ("--target same", 1, ["'same' has only one class, 'x'", "another class"]),
         ("--target name", 1, ["'name' has 60 different values in 60 rows", "--task regression"]),
         ("--target half --task classification", 1, ["'half' has 1.5", "whole numbers"]),
-        ("--target mostly", 1, ["'mostly' must hold finite numbers", "'much' in row 1"]),
+        ("--target mostly", 1, ["'mostly' must contain finite numbers", "'much' in row 1"]),
         ("--target gap", 1, ["The target 'gap' has only one class"]),
-        ("--target day", 1, ["'day' holds dates"]),
+        ("--target day", 1, ["'day' has dates"]),
     ],
 )
 def test_a_target_that_cannot_be_fitted(
@@ -302,6 +302,6 @@ def test_a_class_that_the_model_does_not_know(command: str, model: Path, capfd: 
     before = model.read_bytes()
     assert call(f"{command} {model} rosa.csv") == 1
     line = last_line(capfd)
-    for fragment in ("'species' has 'rosa'", "in 2 rows", "it knows 'setosa'", "Leave out"):
+    for fragment in ("'species' has 'rosa'", "in 2 rows", "it knows 'setosa'", "Drop those rows"):
         assert fragment in line
     assert model.read_bytes() == before

@@ -32,7 +32,7 @@ def test_fit_on_a_cluster(tmp_path: Path, capfd) -> None:
         assert run("fit", pattern, *options, str(tmp_path / "c"), *where) == 0
         said = capfd.readouterr().err
         assert "2 workers" in said
-        assert "fitted on 3,600 rows; on the 400 rows held out:" in said
+        assert "fitted on 3,600 rows and evaluated on a test set of 400 rows:" in said
         assert "fitting 3,600 rows in 2 shards" in said
         assert "3,600 rows, 3 features, 4 epochs" in said
         fitted = load(model)
@@ -67,7 +67,7 @@ def test_settings_are_chosen_on_a_cluster_and_judged_out_of_fold(
     estimator = load(model).estimator
     assert isinstance(estimator, PBPClassifierCV)
     assert estimator.n_samples_seen_ == 1000
-    assert f"Chosen: {choice_in_words(estimator)}." in page.read_text()
+    assert f"Chosen: {'; '.join(choice_in_words(estimator).splitlines())}." in page.read_text()
     assert "is predicted by networks that were not trained on it" in page.read_text()
 
 

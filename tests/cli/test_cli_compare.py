@@ -80,8 +80,8 @@ def test_the_highest_log_likelihood_stands_first_and_wins(capfd: Captured) -> No
     assert scores == sorted(scores, reverse=True)
     behind = float(lines[2][2])
     assert behind == pytest.approx(scores[0] - scores[1], abs=0.02)
-    won = "HistGB has the highest log-likelihood, and every other is significantly behind"
-    assert f"{won}: {names[1]}, the next, by {lines[2][2]} ± " in err
+    won = "HistGB has the highest log-likelihood, significantly ahead of every other method"
+    assert f"{won}: the next, {names[1]}, is behind by {lines[2][2]} ± " in err
 
 
 def test_the_same_seed_gives_the_same_scores(capfd: Captured) -> None:
@@ -90,7 +90,7 @@ def test_the_same_seed_gives_the_same_scores(capfd: Captured) -> None:
         assert compare("--splits", "1", "--random-state", seed, "--method", "BayesianRidge") == 0
         out, err = capfd.readouterr()
         printed.append(out.splitlines()[1].split()[:2])
-        assert "one split, which says nothing of significance" in err
+        assert "one split, which is too few for a p-value" in err
     assert printed[0] == printed[1] != printed[2]
 
 
@@ -141,7 +141,7 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     options = ["--splits", "1", "--n-jobs", "1", "--drop", "id"]
     command = ["compare", "homes.csv", "--target", "price", *options]
     assert run_command([*command, "--method", "BayesianRidge,GP"]) == 0
-    left_out = "left out: GP (at most 2,000 training rows are feasible)"
+    left_out = "GP was skipped: it takes at most 2,000 training rows"
     assert left_out in capfd.readouterr().err
     assert run_command([*command, "--method", "GP"]) == 1
     assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
@@ -165,7 +165,7 @@ def test_gaps_are_filled_for_every_method(capfd: Captured) -> None:
     [
         ({}, "--target prize", 1, "has no column 'prize': it has 'id', 'city'"),
         ({"price": 3.0}, "--target price", 1, "the target 'price' is 3 in every row"),
-        ({}, "--target city --task regression", 1, "must hold numbers"),
+        ({}, "--target city --task regression", 1, "must be numeric"),
         ({"price": np.nan}, "--target price", 1, "has no row with a value of 'price'"),
         ({}, "--target price --splits 0", 2, "greater than or equal to 1"),
         ({}, "--target price --method guess", 1, "unknown method guess: choose among"),
@@ -212,12 +212,13 @@ def test_the_verdict_names_whom_the_first_cannot_be_told_from() -> None:
     first = {"GP": NO_LEAD}
     close = first | {"PBP": lead(0.1, 0.4), "NGBoost": lead(0.2, 0.06), "EP": lead(2.0, 0.01)}
     expected = (
-        "but not significantly so against PBP, NGBoost: PBP, the next, by 0.10 ± 0.10 (p = 0.4)"
+        "but not significantly ahead of PBP, NGBoost: "
+        "the next, PBP, is behind by 0.10 ± 0.10 (p = 0.4)"
     )
     main = "log_likelihood"
     assert verdict(close, main, 5) == f"GP has the highest log-likelihood, {expected}"
     far = first | {"EP": close["EP"]}
-    assert "every other is significantly behind: EP" in verdict(far, main, 5)
+    assert "every other method: the next, EP" in verdict(far, main, 5)
     assert verdict(first, main, 5).startswith("GP was run alone")
     assert verdict(close, "log_loss", 5) == f"GP has the lowest log-loss, {expected}"
 
@@ -229,7 +230,7 @@ def test_classes_are_compared_by_log_loss(capfd: Captured) -> None:
     command = "compare homes.csv --target city --drop id --n-jobs 1 --splits 2"
     assert call(f"{command} --method RandomForest,LogisticRegression") == 0
     out, err = capfd.readouterr()
-    assert "'city' holds text: classification" in err
+    assert "'city' has text: classification" in err
     assert " has the lowest log-loss" in err
     header, *lines = out.splitlines()
     assert re.split(r"  +", header) == [

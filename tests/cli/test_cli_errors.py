@@ -182,7 +182,7 @@ def test_no_permission(folder: Path, capfd: Captured) -> None:
     try:
         with without_privileges():
             fails(capfd, 1, "predict homes.pbp new.csv", "new.csv", "permission denied")
-            fails(capfd, 1, "update homes.pbp sold.csv", "homes.pbp: permission denied; check its")
+            fails(capfd, 1, "update homes.pbp sold.csv", "homes.pbp: permission denied; check the")
             fails(capfd, 1, "predict homes.pbp sold.csv -q -o o.csv", "o.csv: permission denied")
             fails(capfd, 1, report, "r.html: permission denied")
     finally:
@@ -206,7 +206,7 @@ def test_no_permission(folder: Path, capfd: Captured) -> None:
         (b"city;rooms\nRome;1\nOslo;2\n", ["t.csv", "delimiter: semicolon", "'price'"]),
         (b"rooms,price\n1,2\n2,3,4\n", ["t.csv", "3 fields", "2"]),
         (b"rooms,price\n1,\n2,\n4,NA\n", ["t.csv", "no row with a value of 'price'"]),
-        (b"day,price\n5/6/24,2\n6/6/24,3.5\n", ["'day' holds dates", "write them as 2024-05-31"]),
+        (b"day,price\n5/6/24,2\n6/6/24,3.5\n", ["'day' has dates", "write them as 2024-05-31"]),
     ],
 )
 def test_a_table_that_cannot_be_fitted(
@@ -238,7 +238,7 @@ def test_text_among_numbers(folder: Path, capfd: Captured) -> None:
     frame.loc[2, "area"] = "large"
     frame.to_csv("text.csv", index=False)
     for command in ("predict homes.pbp text.csv -q", "update homes.pbp text.csv"):
-        fails(capfd, 1, command, "'area' must hold finite numbers", "'large' in row 3")
+        fails(capfd, 1, command, "'area' must contain finite numbers", "'large' in row 3")
 
 
 def test_missing_values_are_counted_over_the_whole_table(folder: Path, capfd: Captured) -> None:

@@ -239,8 +239,8 @@ def test_a_column_without_any_value(capfd: Captured, name: str) -> None:
 def test_what_is_no_gap_is_still_refused(capfd: Captured) -> None:
     frame = gaps()[60:].astype({"area": object, "new": object})
     for name, value, words in (
-        ("area", "large", "'area' must hold finite numbers, but has 'large' in row 8"),
-        ("new", "maybe", "'new' must hold true or false, but has 'maybe' in row 8"),
+        ("area", "large", "'area' must contain finite numbers, but has 'large' in row 8"),
+        ("new", "maybe", "'new' must contain true or false, but has 'maybe' in row 8"),
     ):
         column = frame[name].copy()
         column.iloc[7] = value

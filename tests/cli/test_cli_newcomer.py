@@ -120,8 +120,8 @@ def test_the_order_of_dates_is_that_of_the_fit() -> None:
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["03/04/2024", "05/06/2024"], "in a form that is not understood for sure: write them as"),
-        ([*map(str, range(N - 1)), "<5"], "has '<5' in row 60: write a number there, say that"),
+        (["03/04/2024", "05/06/2024"], "in an unsupported or ambiguous form: write them as"),
+        ([*map(str, range(N - 1)), "<5"], "has '<5' in row 60: write a number there, declare"),
         (["1,234", "5,678"], "has '1,234' in row 1 (and the like in rows 2, 3, 4, 5, 6"),
     ],
 )

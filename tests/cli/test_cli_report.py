@@ -29,7 +29,7 @@ def test_the_report_of_a_fit_has_the_page() -> None:
     text = Path("live.html").read_text()
     assert PAGE in text
     assert ROWS in text
-    assert "The rows furthest off" in text
+    assert "Largest errors" in text
     assert call(f"{FIT} --report static.html --static") == 0
     assert "<script" not in Path("static.html").read_text()
     assert call(f"{FIT} --report none.html --no-rows") == 0
@@ -37,7 +37,7 @@ def test_the_report_of_a_fit_has_the_page() -> None:
     assert PAGE in text
     assert ROWS not in text
     assert '"counts"' not in text
-    assert "The rows furthest off" not in text
+    assert "Largest errors" not in text
 
 
 def test_without_rows_held_out_no_row_is_in_it_whole() -> None:
@@ -49,7 +49,7 @@ def test_without_rows_held_out_no_row_is_in_it_whole() -> None:
 
 def test_options_of_a_report_need_one(capfd: pytest.CaptureFixture[str]) -> None:
     assert call(f"{FIT} --no-rows") == 2
-    assert "--no-rows: it is for a report: give --report FILE too" in capfd.readouterr().err
+    assert "--no-rows: it needs a report: give --report FILE too" in capfd.readouterr().err
 
 
 def test_report_writes_what_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +75,7 @@ def test_a_model_that_is_too_large_has_a_sentence_instead(monkeypatch: pytest.Mo
     assert call("report m.pbp sold.csv -o r.html") == 0
     text = Path("r.html").read_text()
     assert "<script" not in text
-    assert "This report has no what-if page: its networks hold" in text
+    assert "This report has no what-if page: its networks have" in text
 
 
 class TestInABrowser:

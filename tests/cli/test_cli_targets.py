@@ -218,10 +218,10 @@ def test_the_report_has_sections_of_each_target() -> None:
     X, y = model.split(frame)
     made = sections_and_ranking(model, frame, held_out=True)[0]
     per_target = ["how good the predictions are", "predicted against observed", "calibration"]
-    per_target += ["residuals against error bars", "the rows furthest off", "which columns matter"]
-    per_target += ["what the predictions depend on"]
+    per_target += ["residuals against error bars", "largest errors", "feature importance"]
+    per_target += ["partial dependence"]
     titles = [f"{name}: {title}" for name in (COMMA, "cost") for title in per_target]
-    assert [s.title for s in made] == [*titles, "Training", "The model", "The columns"]
+    assert [s.title for s in made] == [*titles, "Training", "The model", "Columns"]
     each = model.estimator.predict_distribution(X).targets()
     inside = [interval_coverage(y[:, k], *p.interval(0.8)) for k, p in enumerate(each)]
     for share, section in zip(inside, (made[0], made[len(per_target)]), strict=True):
@@ -255,14 +255,14 @@ def test_the_distribution_of_each_target(student_t: bool) -> None:
     [
         (
             "--target cost,kind",
-            ["'kind' holds text: classification", "several targets must all hold numbers"],
+            ["'kind' has text: classification", "several targets must all be numeric"],
         ),
-        ("--target cost,flag", ["'flag' holds only 0 and 1", "--task regression", "of its own"]),
+        ("--target cost,flag", ["'flag' has only 0 and 1", "--task regression", "of its own"]),
         (
             "--target cost,a --task classification",
-            ["'cost', 'a', must all hold numbers", "one tar"],
+            ["'cost', 'a', must all be numeric", "one tar"],
         ),
-        ("--target cost,kind --task regression", ["'kind' must hold numbers, but has"]),
+        ("--target cost,kind --task regression", ["'kind' must be numeric, but has"]),
         ("--target cost,price", ["loads.csv", "no column 'price'"]),
         ("--target cost,a --drop a", ["The target 'a' can be neither a feature nor dropped"]),
         ("--target cost,a --features a,b", ["The target 'a' can be neither a feature nor"]),
@@ -298,7 +298,7 @@ def test_a_target_or_a_name_in_the_way(capfd: Captured) -> None:
 
 def test_from_python() -> None:
     for targets, estimator, words in (
-        (["kind", "flag"], PBPClassifier(2), "must all hold numbers, not classes"),
+        (["kind", "flag"], PBPClassifier(2), "must all be numeric, not classes"),
         (["cost", "cost"], PBPRegressor(2), "must be different columns"),
         ([], PBPRegressor(2), "must be different columns. Got none"),
     ):

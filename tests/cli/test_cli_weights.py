@@ -125,7 +125,7 @@ def test_predictions_do_not_need_the_columns(capsys: Captured) -> None:
     assert call("predict m.pbp bare.csv -o bare-out.csv") == 0
     assert call("predict m.pbp new.csv -o new-out.csv") == 0
     said = capsys.readouterr().err
-    assert "does not use are kept as they are: other, other_error, kind\n" in said
+    assert "does not use are copied: other, other_error, kind\n" in said
     assert_array_equal(read_table("bare-out.csv")["mean"], read_table("new-out.csv")["mean"])
     assert call("evaluate m.pbp new.csv") == 0
     assert call("info m.pbp") == 0
@@ -237,9 +237,9 @@ def test_a_file_without_them_has_none_and_a_wrong_one_is_refused(here: Path) -> 
         ("--weight n --error n", "The column 'n' of weights or errors must be one of its own"),
         ("--features n,size --weight n", "The column 'n' of weights or errors"),
         ("--error light_error,n", "a column of errors for each target, 'light'"),
-        ("--weight bad", "Column 'bad' must hold numbers of 0 or more, but has '-1' in row 4"),
-        ("--error bad", "Column 'bad' must hold numbers of 0 or more, but has '-1' in row 4"),
-        ("--weight text", "Column 'text' must hold finite numbers, but has 'x' in row 2"),
+        ("--weight bad", "Column 'bad' must contain numbers of 0 or more, but has '-1' in row 4"),
+        ("--error bad", "Column 'bad' must contain numbers of 0 or more, but has '-1' in row 4"),
+        ("--weight text", "Column 'text' must contain finite numbers, but has 'x' in row 2"),
         ("--weight holed", "Missing values in column 'holed' (1 row)"),
         ("--weight zero", "Column 'zero' is 0 in every row"),
     ],

@@ -219,11 +219,11 @@ def test_a_type_that_differs_between_files(client: Client, tmp_path: Path) -> No
     pattern = in_files(table(400), tmp_path, 3)
     path = tmp_path / "part-2.parquet"
     pd.read_parquet(path).assign(b="many").to_parquet(path, index=False)
-    message = r"Column 'b' holds text in .*part-2\.parquet, but numbers in .*part-0\.parquet"
+    message = r"Column 'b' has text in .*part-2\.parquet, but numbers in .*part-0\.parquet"
     with pytest.raises(TableError, match=message):
         fit(small(), pattern, target="y", client=client)
     pd.read_parquet(path).assign(b=1.0, y="many").to_parquet(path, index=False)
-    with pytest.raises(TableError, match=r"part-2\.parquet.*target 'y' must hold numbers"):
+    with pytest.raises(TableError, match=r"part-2\.parquet.*target 'y' must be numeric"):
         fit(small(), pattern, target="y", client=client)
     path.write_bytes(b"PAR1 but nothing else")
     with pytest.raises(TableError, match=r"part-2\.parquet is damaged or is not a Parquet file"):

@@ -44,7 +44,7 @@ def test_each_candidate_is_a_line_and_stacked_ones_have_rings() -> None:
         assert line.get_label() == candidate_in_words(curve.candidate)
     assert_allclose(ring.get_xydata(), [[40, -1.8], [20, -1.5]])
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["raw, 50", "32 ramps, 50 + 50", "evidence cap 10", "no cap", "stacked"]
+    assert labels == ["raw, 50", "32 bins, 50 + 50", "evidence cap 10", "no cap", "stacked"]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["20", "40"]
 
 
@@ -68,7 +68,7 @@ def test_a_curve_far_below_does_not_squeeze_the_others() -> None:
 
 def test_words() -> None:
     assert candidate_in_words(Candidate(None, (), 2.5)) == "raw, linear, evidence cap 2.5"
-    assert candidate_in_words(Candidate(64, (9, 8, 7))) == "64 ramps, 9 + 8 + 7, no cap"
+    assert candidate_in_words(Candidate(64, (9, 8, 7))) == "64 bins, 9 + 8 + 7, no cap"
     for power, words in ((0, "logarithm"), (0.5, "square root"), (0.35, "power 0.35")):
         assert candidate_in_words(Candidate(power=power)) == f"raw, 50, {words}, no cap"
 

@@ -264,7 +264,7 @@ def test_headline_has_the_numbers(
     lower, upper = model.predict_distribution(X).interval(0.95)
     n_inside = int(((lower <= y) & (y <= upper)).sum())
     low, high = stats.binom.ppf([0.025, 0.975], len(y), 0.95)
-    assert f"{len(y)} held-out rows, {n_inside} (" in headline.text
+    assert f"contain {n_inside} of {len(y)} test samples (empirical coverage " in headline.text
     assert f"{low:.0f} to {high:.0f}" in headline.text
     rmse = float(np.sqrt(np.mean((y - model.predict(X)) ** 2)))
     below = 100 * (1 - rmse / y.std())
@@ -279,7 +279,11 @@ def test_headline_has_the_numbers(
 
 @pytest.mark.parametrize(
     ("held_out", "said"),
-    [(True, "had not seen"), (False, "was fitted on these rows"), (None, "average.")],
+    [
+        (True, "was not trained on these samples"),
+        (False, "was trained on these samples"),
+        (None, "average."),
+    ],
 )
 def test_headline_says_which_rows(
     fitted: tuple[PBPRegressor, Any, Any], held_out: bool | None, said: str
@@ -318,12 +322,12 @@ def test_every_section_is_there(sections: list[Section]) -> None:
         "Predicted against observed": 1,
         "Calibration": 1,
         "Residuals against error bars": 1,
-        "The rows furthest off": 0,
-        "Which columns matter": 1,
-        "What the predictions depend on": 10,
+        "Largest errors": 0,
+        "Feature importance": 1,
+        "Partial dependence": 10,
         "Training": 1,
         "The model": 0,
-        "The columns": 0,
+        "Columns": 0,
     }
     assert pyplot.get_fignums() == []
 
@@ -377,7 +381,7 @@ def test_named_columns_and_frames_are_taken_without_a_warning() -> None:
 def test_a_single_row(fitted: tuple[PBPRegressor, Any, Any]) -> None:
     model, X, y = fitted
     sections = sections_of((model, X[:1], y[:1]))
-    assert "in 1 held-out row, " in sections[0].text
+    assert "of 1 test sample (" in sections[0].text
     assert "average" not in sections[0].text  # which would be right by definition
 
 
@@ -399,5 +403,5 @@ def test_many_rows_make_a_small_file(tmp_path: Path) -> None:
     write_report(path, "Large", sections)
     assert path.stat().st_size < 500_000
     assert path.read_bytes().count(b"<image") == 0
-    [panels] = [s for s in sections if s.title == "What the predictions depend on"]
+    [panels] = [s for s in sections if s.title == "Partial dependence"]
     assert len(panels.figures) == 3

@@ -40,7 +40,7 @@ def test_it_is_the_document_of_the_command(tmp_path: Path, monkeypatch: pytest.M
     made = probprop.report(model, given[FEATURES], given["price"], "python.html")
     assert Path("python.html").read_text() == made.html
     assert text_of(made.html) == text_of(Path("command.html").read_text())
-    assert "out-of-fold rows" in made.html
+    assert "out-of-fold samples" in made.html
     arrays = 'id="what-if-arrays">([^<]*)<'
     pages = [re.findall(arrays, Path(name).read_text()) for name in ("python.html", "command.html")]
     assert pages[0] == pages[1] != []
@@ -49,9 +49,9 @@ def test_it_is_the_document_of_the_command(tmp_path: Path, monkeypatch: pytest.M
 def test_other_rows_are_not_said_to_be_out_of_fold() -> None:
     model = PBPRegressorCV(budget="fast", random_state=0).fit(X, Y)
     shuffled = X.sample(frac=1.0, random_state=0)
-    assert "out-of-fold rows," not in text_of(probprop.report(model, shuffled, Y).html)
+    assert "out-of-fold samples" not in text_of(probprop.report(model, shuffled, Y).html)
     held_out = probprop.report(model, X[:50], Y[:50], held_out=True)
-    assert "held-out rows" in text_of(held_out.html)
+    assert "test samples" in text_of(held_out.html)
     assert "Predicting price" in held_out.html
 
 

@@ -44,7 +44,7 @@ def test_the_numbers_are_those_of_the_rows():
     assert values["Accuracy"] == f"{100 * model.score(X, y):.1f} %"
     loss = -np.mean(model.predict_log_proba(X)[np.arange(len(y)), y])
     assert float(values["Log-loss"]) == pytest.approx(loss, rel=1e-3)
-    assert f" of {len(y)} held-out rows (" in quality.text
+    assert f" of {len(y)} test samples (" in quality.text
     assert f"{100 * max(y.mean(), 1 - y.mean()):.1f} %" in quality.text
     shares = np.bincount(y) / len(y)
     entropy = -(shares * np.log(shares)).sum()
@@ -88,29 +88,33 @@ def test_only_two_classes_have_a_roc_curve():
 def test_the_least_certain_rows_are_those_of_the_largest_entropy():
     model, X, y = fitted(3)
     entropy = model.predict_distribution(X).entropy
-    rows = sections(3, first_row=100)["The least certain rows"].table[1]
+    rows = sections(3, first_row=100)["Least certain samples"].table[1]
     assert [int(row[0]) for row in rows] == (100 + np.argsort(-entropy)[:10]).tolist()
     assert [row[1] for row in rows] == [str(y[int(row[0]) - 100]) for row in rows]
     assert float(rows[0][3]) == pytest.approx(entropy.max(), rel=1e-3)
     assert all(0.0 <= float(row[4].removesuffix(" %")) <= 100.0 for row in rows)
 
 
-@pytest.mark.parametrize(("held_out", "words"), [(False, "was fitted on these"), (None, "right")])
+@pytest.mark.parametrize(
+    ("held_out", "words"), [(False, "was trained on these"), (None, "correct")]
+)
 def test_it_says_whether_the_rows_were_held_out(held_out, words):
     text = sections(2, held_out=held_out)["How good the predictions are"].text
     assert words in text
-    assert "had not seen" not in text
+    assert "was not trained" not in text
 
 
 def test_the_verdict_is_in_the_report_with_its_p_value():
     text = sections(2)["How good the predictions are"].text
     assert re.search(r"The probabilities are .*give or take [\d.]+ points?\)?\. ", text)
-    assert re.search(r"The hypothesis that they are calibrated has p [=<] [\d.]+\.", text)
+    assert re.search(
+        r"The test of the hypothesis that they are calibrated has p [=<] [\d.]+\.", text
+    )
 
 
 def test_an_ensemble_is_shown_by_its_first_network():
     made = sections(2, 3)
-    assert "the first of the 3 networks" in made["Training"].text
+    assert "The first of the 3 networks is shown" in made["Training"].text
     assert ["Ensemble", "3 networks; below is the first"] in made["The model"].table[1]
 
 
@@ -120,7 +124,7 @@ def test_an_ensemble_of_regressors():
     model.fit(X, X[:, 0])
     options = {"feature_names": ["a", "b"], "target": "y", "held_out": True}
     made = sections_of(model, X, X[:, 0], **options)
-    assert "the first of the 2 networks" in {s.title: s for s in made}["Training"].text
+    assert "The first of the 2 networks is shown" in {s.title: s for s in made}["Training"].text
 
 
 def test_the_document_asks_nothing_of_the_network():

@@ -29,7 +29,7 @@ from report_sections import sections_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
-CHOICE = "How the networks were chosen"
+CHOICE = "Model selection"
 NAMES = ["a", "b", "c"]
 
 
@@ -49,10 +49,10 @@ def sections(kind: str, model: Any = None) -> dict[str, Any]:
 def test_the_report_shows_the_search(kind: str) -> None:
     model, made = fitted(kind), sections(kind)
     section = made[CHOICE]
-    assert choice_in_words(model) in section.text
+    assert "; ".join(choice_in_words(model).splitlines()) in section.text
     ((image, alt),) = section.figures
     ElementTree.fromstring(image)
-    assert "held-out" in alt
+    assert "out-of-fold" in alt.lower()
     header, rows = section.table
     assert [len(row) for row in rows] == [len(header)] * 2
     best = max(model.trials_, key=lambda trial: trial.weight)
@@ -68,8 +68,9 @@ def test_several_groups_and_one() -> None:
     model.estimators_ = [*model.estimators_[:2], *model.estimators_[:2]]
     model.groups_ = [replace(first, weight=0.75), replace(first, weight=0.25)]
     assert "is a mixture of 2 candidates with 2 networks" in sections("values", model)[CHOICE].text
-    assert "(weight 0.75); " in choice_in_words(model)
-    assert choice_in_words(model).endswith("; stacked from 2 candidates")
+    head, *each = choice_in_words(model).splitlines()
+    assert head == "stacked from 2 candidates"
+    assert [line.partition(": ")[0] for line in each] == ["weight 0.75", "weight 0.25"]
     alone = small(candidates=[first.candidate]).fit(X, Y)
     assert choice_in_words(alone).endswith("; the only candidate")
 
@@ -124,7 +125,8 @@ def test_the_calibration_of_probabilities() -> None:
 def test_the_facts(tmp_path: Path) -> None:
     model = fitted("values")
     facts = dict(model_facts(model, NAMES, "price"))
-    assert facts["Choice"] == choice_in_words(model)
+    stacked = [facts[f"Candidate {i}"] for i in range(1, 1 + len(model.groups_))]
+    assert [facts["Choice"], *stacked] == choice_in_words(model).splitlines()
     assert facts["Calibration"] == calibration_in_words(model)
     assert facts["Ensemble"].startswith(f"{len(model.estimators_)} networks, one for each fold")
     assert facts["Network"].startswith("3 features")
@@ -142,7 +144,7 @@ class TestPowers:
         words = "predicts the square root of the target, because errors grow with it"
         assert words in made[CHOICE].text
         names = [row[0] for row in made[CHOICE].table[1]]
-        assert names == ["4 ramps, 4, square root, no cap"]
+        assert names == ["4 bins, 4, square root, no cap"]
         assert choice_in_words(model).endswith(
             "; predicts the square root of the target, because errors grow with it"
         )

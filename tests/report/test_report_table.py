@@ -80,21 +80,21 @@ def texts(section: Section, i: int) -> list[str]:
 
 
 def test_there_is_one_panel_for_each_column_of_the_table() -> None:
-    panels = sections("price")["What the predictions depend on"]
+    panels = sections("price")["Partial dependence"]
     assert [re.findall(r"values of (\w+)\.", alt)[0] for _, alt in panels.figures][:2] == [
         "district",
         "area",
     ]
     assert len(panels.figures) == 5
-    assert "all other columns are left as they are" in panels.text
-    assert "in each of 200 rows" in panels.text
-    assert "Year, month, day and time of day of a date move together" in panels.text
-    assert "causes" in panels.text
+    assert "all other columns unchanged" in panels.text
+    assert "over 200 samples" in panels.text
+    assert "All parts of a date (year, season, weekday, hour) change together" in panels.text
+    assert "not a causal effect" in panels.text
 
 
 def test_a_category_is_a_mark_with_its_name_and_its_rows() -> None:
     frame = flats()
-    shown = texts(sections("price")["What the predictions depend on"], 0)
+    shown = texts(sections("price")["Partial dependence"], 0)
     for name in LEVELS:
         assert f"{name} ({(frame['district'] == name).sum()})" in shown
 
@@ -121,16 +121,13 @@ def test_a_panel_is_the_average_prediction_of_rows_whose_cell_was_replaced() -> 
 @pytest.mark.filterwarnings("ignore:.area.. possible leak")
 def test_classes_have_panels_and_a_ranking() -> None:
     two, three = sections("dear"), sections("size")
-    assert len(two["What the predictions depend on"].figures) == 5
+    assert len(two["Partial dependence"].figures) == 5
     assert "±2 epistemic standard deviations of the network's output" in " ".join(
-        two["What the predictions depend on"].text.split()
+        two["Partial dependence"].text.split()
     )
-    assert two["What the predictions depend on"].figures[0][1].startswith("Probability of yes for")
-    assert (
-        "The lines are the classes large, middle, small."
-        in three["What the predictions depend on"].text
-    )
-    header, rows = three["Which columns matter"].table or ([], [])
+    assert two["Partial dependence"].figures[0][1].startswith("Probability of yes for")
+    assert "The lines are the classes large, middle, small." in three["Partial dependence"].text
+    header, rows = three["Feature importance"].table or ([], [])
     assert header == ["Column", "Log-loss rises by", "Accuracy falls by"]
     assert rows[0][0] == "area"
     assert re.fullmatch(r"\d\.\d+ ± \d\.\d+", rows[0][1])
@@ -139,16 +136,16 @@ def test_classes_have_panels_and_a_ranking() -> None:
 
 def test_each_of_several_targets_has_its_own_ranking_and_panels() -> None:
     made = sections("price,cost")
-    tables = {name: made[f"{name}: which columns matter"].table for name in ("price", "cost")}
+    tables = {name: made[f"{name}: feature importance"].table for name in ("price", "cost")}
     first = {name: (table or ([], []))[1][0][0] for name, table in tables.items()}
     assert first == {"price": "district", "cost": "area"}
     for name in first:
-        assert len(made[f"{name}: what the predictions depend on"].figures) == 5
+        assert len(made[f"{name}: partial dependence"].figures) == 5
 
 
 def test_the_rows_furthest_off_have_their_cells() -> None:
     model, frame = fitted("price")
-    header, rows = sections("price")["The rows furthest off"].table or ([], [])
+    header, rows = sections("price")["Largest errors"].table or ([], [])
     assert header[:5] == ["Row", "Observed", "Predicted", "Std", "Off by [std]"]
     assert set(header[5:]) == {"area", "district", "lift", "sold", "rooms"}
     p: Any = model.predict_distribution(frame)
@@ -184,12 +181,9 @@ def test_many_columns_show_the_most_important() -> None:
     model = fit_table_model(frame, "y", estimator=PBPRegressor(n_epochs=10, random_state=0))
     made = sections_and_ranking(model, frame, held_out=False)[0]
     by_title = {section.title: section for section in made}
-    panels = by_title["What the predictions depend on"]
+    panels = by_title["Partial dependence"]
     assert len(panels.figures) == 12
     assert "The 12 most important of 20 columns are shown." in panels.text
     assert "c07" in panels.figures[0][1]
-    assert (
-        "Of their 20 cells the 6 most important are shown."
-        in by_title["The rows furthest off"].text
-    )
-    assert len((by_title["Which columns matter"].table or ([], []))[1]) == 15
+    assert "The 6 most important of 20 columns are shown." in by_title["Largest errors"].text
+    assert len((by_title["Feature importance"].table or ([], []))[1]) == 15

@@ -36,7 +36,7 @@ def test_a_skewed_table_is_told_where_its_intervals_are_not_calibrated() -> None
     model = PBPRegressor(random_state=0).fit(X[:1000], price[:1000])
     options: Any = {"feature_names": ["area", "place", "age"], "target": "price", "held_out": True}
     text = sections_of(model, X[1000:], price[1000:], **options)[0].text
-    assert "The hypothesis that they are calibrated has p < 0.001." in text
+    assert "The test of the hypothesis that they are calibrated has p < 0.001." in text
     narrow = r"here predictions are above ([\d,]+) they are about (\d+) % too narrow"
     wide = r"here predictions are below ([\d,]+) they are about (\d+) % too wide"
     [(above, too_narrow)], [(below, too_wide)] = re.findall(narrow, text), re.findall(wide, text)
@@ -53,5 +53,6 @@ def test_a_skewed_table_is_told_where_its_intervals_are_not_calibrated() -> None
 @pytest.mark.parametrize("coverage", [0.95, 0.8, 1.0])
 def test_coverage_in_words(coverage: float) -> None:
     sentence = _coverage_sentence(coverage, 1_000, None)
-    assert f"{1_000 * coverage:,.0f} ({100 * coverage:.1f} %)" in sentence
+    share = f"empirical coverage {100 * coverage:.1f} %"
+    assert f"contain {1_000 * coverage:,.0f} of 1,000 samples ({share})" in sentence
     assert "936 to 963" in sentence

@@ -137,7 +137,7 @@ def test_ordered_categories_have_their_rank_and_their_levels() -> None:
     values = pd.Series(np.resize(["L", "S", "M", None], 60), dtype=dtype)
     encoder = of_one(values)
     assert encoder.names == ["c=S", "c=M", "c=L", "c=(missing)", "c.rank", "x"]
-    assert encoder["c"].in_words == "rank, one-hot"
+    assert encoder.columns_.set_index("column")["encoding"]["c"] == "rank, one-hot"
     new = pd.DataFrame({"c": pd.Series(["M", None, "L"], dtype=dtype), "x": 1.0})
     expected = [[0, 1, 0, 0, 1], [0, 0, 0, 1, np.nan], [0, 0, 1, 0, 2]]
     assert_array_equal(encoder.transform(new)[:, :5], expected)
@@ -191,7 +191,7 @@ def test_one_zip_code_makes_a_column_text() -> None:
     assert encoder["c"].kind == "text"
     assert of_one(codes)["c"].kind == "number"
     assert of_one(["02134", "02135"] * 30)["c"].kind == "text"
-    with pytest.raises(TableError, match=r"'c' must hold finite numbers, but has '12\.x'"):
+    with pytest.raises(TableError, match=r"'c' must contain finite numbers, but has '12\.x'"):
         of_one([*(f"{i}.5" for i in range(99)), "12.x"])
 
 
@@ -222,7 +222,7 @@ def test_time_of_year_weekday_and_hour_are_cyclic() -> None:
 def test_numbers_among_other_texts_are_noted() -> None:
     several = of_one(["5 kg", "6 g"] * 30)
     assert several.notes == ["'c': read as text, since its values have units such as 'kg' and 'g'"]
-    assert "read as text" in several["c"].in_words
+    assert "read as text" in several.columns_.set_index("column")["encoding"]["c"]
     many = of_one([f"{i} g" if i % 9 == 1 else f"{i} kg" for i in range(200)])
     assert many.dropped[0].endswith("(200 distinct values in 200 rows); " + several.notes[0][5:])
     assert not of_one(["a", "b", "3"] * 20).notes

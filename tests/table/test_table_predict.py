@@ -143,7 +143,7 @@ def test_the_targets_decide_where_there_is_no_estimator() -> None:
     assert isinstance(fit_table_model(few, "price").estimator, PBPRegressor)
     assert isinstance(fit_table_model(few, ["price", "area"]).estimator, PBPRegressor)
     assert isinstance(fit_table_model(few, "city").estimator, PBPClassifier)
-    with pytest.raises(TableError, match=r"'city' holds text.*several targets must all hold"):
+    with pytest.raises(TableError, match=r"'city' has text.*several targets must all be"):
         fit_table_model(few, ["price", "city"])
     gap = few.assign(price=few["price"].where(few.index != 3))
     with pytest.raises(TableError, match=r"Missing values in column 'price' \(1 row\)"):

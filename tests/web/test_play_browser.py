@@ -153,7 +153,7 @@ def test_the_curve_is_read_where_the_pointer_is(shown: Browser) -> None:
     settle(shown)
     words = shown.evaluate("document.querySelector('#readout').textContent")
     assert words.startswith("At x = 3")
-    assert "std of the model" in words
+    assert "epistemic std" in words
 
 
 # ---- Controls

@@ -30,7 +30,7 @@ from probprop.cli.output import (
     same_file,
     table_writer,
 )
-from probprop.cli.recipes import check_budget, estimator_of, option, say_choice
+from probprop.cli.recipes import check_budget, estimator_of, option, say_choice, selects
 from probprop.cli.tables import (
     Na,
     encoder_of,
@@ -91,7 +91,7 @@ def active(
             "-o",
             "--output",
             metavar="FILE",
-            help="Table to write; POOL itself to mark it there.  [default: beside POOL]",
+            help="Table to write; POOL itself to mark it there.  [default: in the folder of POOL]",
         ),
     ] = None,
     strategy: Annotated[
@@ -110,18 +110,18 @@ def active(
 
     A model is fitted to the rows that have a target and predicts the others. The rows worth
     measuring are printed, and the whole table is written with the column probprop_ask (1 is the
-    first choice) and the predictions. For numbers they are probprop_mean, probprop_std (standard
-    deviation of the target) and probprop_epistemic_std (the part of it that more data can reduce);
-    for classes probprop_class (the most probable one), probprop_probability (of that class) and
-    probprop_entropy_model (mutual information of class and weights, in nats). POOL is not changed
-    unless it is the output too. Fill in what was measured, add rows if there are new ones, and run
-    the command again: columns of an earlier run are replaced.
+    first choice) and the predictions. For regression they are probprop_mean, probprop_std (standard
+    deviation of the target) and probprop_epistemic_std (the part that more data can reduce); for
+    classification probprop_class (the most probable class), probprop_probability (of that class)
+    and probprop_entropy_model (mutual information of class and weights, in nats). POOL is not
+    changed unless it is the output too. Fill in what was measured, add rows if there are new ones,
+    and run the command again: columns of an earlier run are replaced.
 
     Before any row is measured, or while all have the same class, no model can be fitted. The rows
     are then spread over the pool by their features; with --strategy random they are random.
 
-    The strategies: variance_reduction, which reduces the total variance over the pool most;
-    variance, the highest epistemic variance, or the highest entropy of the class; thompson, a
+    The strategies: variance_reduction reduces the total variance over the pool most; variance
+    takes the highest epistemic variance, or the highest entropy of the class; thompson takes the
     maximum of a function drawn from the posterior, to find large values; random.
 
     The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
@@ -133,7 +133,7 @@ def active(
     check_budget(reasons, fast=fast, budget=budget)
     if pool == "-":
         raise typer.BadParameter("give the path of a file", param_hint="POOL")
-    destination = _beside(pool) if output is None else output
+    destination = _marked_path(pool) if output is None else output
     check_destination(destination)
     check_table_extension(destination)
     _check_workbook_stays(destination, pool)
@@ -149,12 +149,12 @@ def active(
     if measured.all():
         raise ValueError(
             f"{pool} has a {target!r} in every one of its {plural(len(measured), 'row')}: add rows "
-            "that could be measured, and leave it empty there"
+            "to measure, without a value in that column"
         )
     of_classes, y = _targets(terminal, table[measured], target, task)
     if of_classes and strategy == "thompson":
         raise typer.BadParameter(
-            f"{target!r} holds classes, and thompson looks for large numbers: choose another",
+            f"{target!r} has classes, but thompson maximizes a number: choose another strategy",
             param_hint="--strategy",
         )
     _check_nothing_lost(destination, pool, table, target)
@@ -163,9 +163,9 @@ def active(
     chosen = list(encoder.kinds)
     if strategy == "thompson":  # a function that is drawn needs every feature
         check_no_missing(table[chosen])
-    missing = "marginalize" if note_gaps(terminal, table, chosen) else "error"
-    # The encoder sees all rows: a category that was never measured is then a column of its
-    # own, about which the model knows nothing, and not a row like any other.
+    missing = "marginalize" if table[chosen].isna().to_numpy().any() else "error"
+    # The encoder is fitted to all rows: a category that was never measured then has an input of
+    # its own, whose weights keep their prior.
     X = encoder.encode(table)
 
     new = rows_not_told(X[~measured], X[measured])
@@ -176,14 +176,14 @@ def active(
             "add rows that differ, or the columns in which they do"
         )
     if n_new < ask:
-        terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
+        terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be measured")
     if strategy == "variance_reduction" and n_new > MOST_ROWS:
         terminal.note(
             f"the rows are chosen from a random sample of {MOST_ROWS:,} of the {n_new:,} different "
             "ones that could be measured; it depends on --random-state"
         )
     without = plural(int((~measured).sum()), "row")
-    # Of a single row none can be held out.
+    # A single row cannot be split into folds.
     reasons += ["one measured row"] if y is not None and len(y) == 1 else []
     estimator = estimator_of(
         terminal,
@@ -195,10 +195,11 @@ def active(
         seed=random_state,
         missing=missing,
     )
+    note_gaps(terminal, table[chosen], selected=selects(estimator))
     learner = ActiveLearner(estimator, strategy, random_state=random_state)
     predicted: dict[str, Array] = {}
     if y is None:
-        known = "no row has" if not measured.any() else "only one class is known of"
+        known = "no row has" if not measured.any() else "only one class is observed in"
         how = "at random" if strategy == "random" else "to cover the range of their features"
         heading = (
             f"{known} {target!r}, so no model is fitted; of the {without} without, measure these "
@@ -223,7 +224,7 @@ def active(
             write((table if holds_digits(destination) else cells).assign(**marks))
     else:  # its cells come out as they went in; another extension changes the delimiter
         suffix = Path(destination).suffix.lower()
-        if suffix != Path(_beside(pool)).suffix.lower():
+        if suffix != Path(_marked_path(pool)).suffix.lower():
             layout = {**layout, "sep": _TEXT[suffix]}
         with naming(destination), replacing(destination) as file:
             marked = cells.assign(**marks)
@@ -236,12 +237,12 @@ def active(
     )
 
 
-def _beside(pool: str) -> str:
+def _marked_path(pool: str) -> str:
     """Return the name of the marked table.
 
-    >>> _beside("data/alloys.csv"), _beside("alloys.pq"), _beside("alloys.txt")
+    >>> _marked_path("data/alloys.csv"), _marked_path("alloys.pq"), _marked_path("alloys.txt")
     ('data/alloys.asked.csv', 'alloys.asked.pq', 'alloys.asked.csv')
-    >>> _beside("alloys.tsv.gz"), _beside("alloys.xlsx")
+    >>> _marked_path("alloys.tsv.gz"), _marked_path("alloys.xlsx")
     ('alloys.asked.tsv', 'alloys.asked.xlsx')
     """
     path = Path(pool)
@@ -263,7 +264,7 @@ def _check_workbook_stays(path: str, pool: str) -> None:
     if Path(path).suffix.lower() == _EXCEL and same_file(path, pool):
         raise ValueError(
             f"-o {path} would replace the workbook {pool} with its other sheets, formulas and "
-            f"formats: give another path, such as {_beside(pool)}"
+            f"formats: give another path, such as {_marked_path(pool)}"
         )
 
 
@@ -282,7 +283,7 @@ def _targets(
         # Two different whole numbers may be the first two measurements.
         of_classes = guess == "classification" and (repeated or measured[target].dtype.kind in "bO")
         if of_classes:
-            terminal.say(f"{target!r} holds {words}")
+            terminal.say(f"{target!r} has {words}")
     if not of_classes:
         return False, target_of(measured, target)
     return True, None if measured[target].nunique() == 1 else labels_of(measured, target)

@@ -171,8 +171,8 @@ def _explain(error: Exception, terminal: Terminal) -> int:
 
 _ADVICE = {
     errno.ENOENT: "check the path",
-    errno.EACCES: "check its permissions and those of its folder",
-    errno.EPERM: "check its permissions and those of its folder",
+    errno.EACCES: "check the permissions of the file and its folder",
+    errno.EPERM: "check the permissions of the file and its folder",
     errno.EROFS: "choose a path on a disk that can be written",
     errno.EISDIR: "give the path of a file",
     errno.ENOTDIR: "check the path",

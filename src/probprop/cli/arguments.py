@@ -101,7 +101,7 @@ Features = Annotated[
     list[str] | None,
     typer.Option(metavar="A,B,...", help="Columns to predict from.  [default: all others]"),
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
+Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to drop.")]
 Task = Annotated[
     Literal["auto", "regression", "classification"],
     typer.Option(help="What the target is: a number, or a class."),
@@ -119,8 +119,7 @@ NEpochs = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="One network: number of epochs; with many more, intervals are too narrow.  "
-        "[default: 40]",
+        help="One network: number of epochs; too many make intervals too narrow.  [default: 40]",
     ),
 ]
 EvidenceCap = Annotated[
@@ -128,7 +127,7 @@ EvidenceCap = Annotated[
     typer.Option(
         metavar="M|none",
         parser=evidence_cap_of,
-        help="One network: effective sample size of at most M times the rows.  "
+        help="One network: effective sample size of at most M times the number of rows.  "
         "[default: none; 10 for classes]",
     ),
 ]
@@ -145,9 +144,7 @@ Budget = Annotated[
 
 RandomState = Annotated[
     int,
-    typer.Option(
-        metavar="N", min=0, max=2**32 - 1, help="Seed; the same table and options give the same."
-    ),
+    typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the random numbers."),
 ]
 
 Dask = Annotated[
@@ -199,7 +196,7 @@ def input_paths(data: Sequence[str]) -> list[str]:
 
     paths = paths_of(data)
     if "-" in paths:
-        raise typer.BadParameter("- stands alone: standard input is one table", param_hint="DATA")
+        raise typer.BadParameter("- must be alone: standard input is one table", param_hint="DATA")
     return paths
 
 
@@ -214,7 +211,7 @@ def limit_of(text: str | None) -> int:
 
 
 def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
-    """Return what a fit in memory would take where that is more than the limit, else None."""
+    """Return the bytes that a fit in memory takes if these exceed the limit, otherwise None."""
     from probprop.data.scratch import RESERVED
     from probprop.table.read import memory_needed
 

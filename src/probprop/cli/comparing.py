@@ -54,7 +54,7 @@ _SHOWN: dict[Task, list[str]] = {
 
 
 class Job(NamedTuple):
-    """What a method is made from; its split is not known to it."""
+    """What a method is made from; it does not depend on its split."""
 
     method: str
     seed: int
@@ -84,17 +84,17 @@ def compare(
 ) -> None:
     """Compare PBP with other methods on a table.
 
-    Each method is fitted on nine tenths of the rows and scored on the others, several times, all
-    on the same random splits. Methods are ordered by log-likelihood, or by log-loss for classes; p
-    is the p-value of the difference from the first. The last line is without features: the mean
-    of the training rows, or their class shares.
+    Each method is fitted on nine tenths of the rows and scored on the test set, several times, all
+    on the same random splits. Methods are ordered by log-likelihood, or by log-loss for
+    classification; p is the p-value of the difference from the first. The last line is a baseline
+    without features: the mean of the training rows, or their class frequencies.
 
-    Methods for numbers: PBP, PBPRegressorCV, BayesianRidge, GP, HistGB, RandomForest. The standard
-    deviation of the last two, and of the mean in the last line, is the root mean squared error of a
-    5-fold cross-validation. Methods for classes: PBP, PBPClassifierCV, LogisticRegression, GP,
-    HistGB, RandomForest. The package probprop-lab adds GP ARD, MLP ensemble, deep ensemble,
-    LightGBM, CatBoost, CatBoost constant and NGBoost for numbers, MLPClassifier and CatBoost for
-    classes.
+    Methods for regression: PBP, PBPRegressorCV, BayesianRidge, GP, HistGB, RandomForest. The
+    standard deviation of the last two, and of the mean in the last line, is the root mean squared
+    error of a 5-fold cross-validation. Methods for classification: PBP, PBPClassifierCV,
+    LogisticRegression, GP, HistGB, RandomForest. The package probprop-lab adds GP ARD, MLP
+    ensemble, deep ensemble, LightGBM, CatBoost, CatBoost constant and NGBoost for regression,
+    MLPClassifier and CatBoost for classification.
     """
     from probprop.cli.methods import baseline_for, methods_for
     from probprop.estimators.progress import Share
@@ -139,7 +139,7 @@ def compare(
     header = ["method", LABELS[main], "behind the first", "p", *map(LABELS.__getitem__, others)]
     terminal.table([*header, "seconds"], rows)
     large = [
-        f"left out: {name} (at most {known[name].max_rows:,.0f} training rows are feasible)"
+        f"{name} was skipped: it takes at most {known[name].max_rows:,.0f} training rows"
         for name in names
         if name not in chosen
     ]
@@ -319,16 +319,16 @@ def with_error(mean: float | None, se: float | None) -> str:
 
 
 def verdict(behind: Mapping[str, Lead], main: str, splits: int) -> str:
-    """Say which method is best, and which of the others are not significantly behind."""
+    """Say which method is best, and which methods are not significantly behind."""
     first, *others = behind
     best = f"{first} has the {'lowest' if main == 'log_loss' else 'highest'} {LABELS[main]}"
     if not others:
         return f"{first} was run alone: there is nothing to compare it with"
     if splits < 2:
-        return f"{best} on one split, which says nothing of significance: take 5 or more"
+        return f"{best} on one split, which is too few for a p-value: take 5 or more"
     close = [other for other in others if (behind[other].p or 0.0) >= _LEVEL]
     mean, se, p = behind[others[0]]
-    by = f"{others[0]}, the next, by {with_error(mean, se)} (p = {p:.2g})"
+    by = f"the next, {others[0]}, is behind by {with_error(mean, se)} (p = {p:.2g})"
     if not close:
-        return f"{best}, and every other is significantly behind: {by}"
-    return f"{best}, but not significantly so against {', '.join(close)}: {by}"
+        return f"{best}, significantly ahead of every other method: {by}"
+    return f"{best}, but not significantly ahead of {', '.join(close)}: {by}"

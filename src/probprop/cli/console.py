@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _FIRST_LINE, _LONGEST = 10.0, 600.0  # seconds until the first line on progress, and between two
 _FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _COUNTED = "UnknownCategoryWarning"  # the commands count the rows, over all chunks
+_FOLDED = 20  # letters of a line of a folded column
 _JOINERS = "\u200c\u200d"  # in Persian and Indic words, and between emoji
 
 
@@ -69,20 +70,25 @@ class Terminal:
         """Print a line of the result on standard output."""
         _line(self.out, text)
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print a table on standard output, the first column left, the others right.
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], wrapped: int = 0) -> None:
+        """Print a table on standard output; columns to the right of `wrapped` are numbers.
 
-        Where it is wider than the terminal, every row is a block of lines: no cell is cut off.
+        The column at `wrapped`, unless it is the first, is folded on a narrow terminal. If the
+        table is wider than the terminal nevertheless, every row is a block of lines.
         """
         header, rows = [visible(name) for name in header], [[*map(visible, row)] for row in rows]
         terminal = self.out.is_terminal
         table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
         for i, name in enumerate(header):
-            table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
+            side: Any = "right" if i > wrapped else "left"
+            table.add_column(Text(name), justify=side, no_wrap=i != wrapped)
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         endless = self.out.options.update(max_width=sys.maxsize)
-        if rows and Measurement.get(self.out, endless, table).maximum > self.out.width:
+        wide = Measurement.get(self.out, endless, table).maximum
+        if wrapped:
+            wide -= max(0, max((cell_len(row[wrapped]) for row in rows), default=0) - _FOLDED)
+        if rows and wide > self.out.width:
             self._stack(header, rows)
         else:
             self.out.print(table)

@@ -24,7 +24,7 @@ from probprop.cli.output import check_destinations, load_table_model, save_model
 from probprop.cli.reporting import write_model_report
 from probprop.cli.tables import Unknown, count_unknown, joined, known_chunks, note_unknown
 from probprop.judged import LABELS, Judged, judge_classes, judge_values, show
-from probprop.table.names import plural, target_names
+from probprop.table.names import COLUMN_FACTS, column_facts, plural, target_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,15 +56,15 @@ def evaluate(
 ) -> None:
     """Score predictions on rows whose target is known.
 
-    For numbers, the scores are errors (RMSE, MAE, R²), log-likelihood, CRPS and the coverage of
-    intervals; for classes accuracy, log-loss, Brier score, calibration error, ROC-AUC and average
-    precision. The column baseline has the scores of one prediction for all rows: mean and standard
-    deviation of the training targets, or the class frequencies of these rows. Below is a verdict
-    on the calibration. Each of several targets is scored.
+    For regression, the scores are errors (RMSE, MAE, R²), log-likelihood, CRPS and the coverage of
+    intervals; for classification accuracy, log-loss, Brier score, calibration error, ROC-AUC and
+    average precision. The column baseline has the scores of one prediction for all rows: mean and
+    standard deviation of the training targets, or the class frequencies of these rows. Below is a
+    verdict on the calibration. Each of several targets is scored.
 
-    Give rows that the model was not fitted on: training rows look better than new ones. If the
-    model was fitted with --weight and the table has that column, the noise variance of each row is
-    divided by its weight; otherwise rows have the mean weight of the fit.
+    Give a test set: scores on training rows are optimistic. If the model was fitted with --weight
+    and the table has that column, the noise variance of each row is divided by its weight;
+    otherwise rows have the mean weight of the fit.
 
     Several files, or a quoted pattern such as 'sold/*.parquet', are one table, which is read in
     chunks. If there are more than 100,000 rows, the report is about a random sample of 100,000.
@@ -174,7 +174,7 @@ def _finite(scores: dict[str, float]) -> dict[str, float | None]:
 
 
 def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged]) -> None:
-    """Print the scores on standard output, and the rows left out and the verdicts beside it."""
+    """Print the scores on standard output; skipped rows and verdicts on standard error."""
     from probprop.metrics.regression import without_density_in_words
 
     names = model.targets
@@ -196,7 +196,7 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
 
 
 MOST_SAMPLED = 100_000
-"""Rows that a report is about, of tables that have more."""
+"""Maximum number of rows in a report; larger tables are sampled."""
 
 
 def sampled(frames: Iterable[DataFrame], sample: list[DataFrame]) -> Iterator[DataFrame]:
@@ -228,12 +228,12 @@ def info(
     model: Model,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the facts of a model, and the scores of its fit.
+    """Show the facts, the scores and the columns of a model.
 
     With --json each fact is a value under its name, in lower case with underscores. features,
-    targets and classes are lists, and file_size is a number of bytes. scores has measured_on
-    (out-of-fold or held-out), n_samples, and targets with the scores of each; it is null if the
-    model was not judged. `update` does not change the scores.
+    columns, targets and classes are lists, and file_size is a number of bytes. scores has
+    measured_on (out-of-fold, or held-out for a test set), n_samples, and targets with the scores of
+    each; it is null if the model was not evaluated. `update` does not change the scores.
     """
     from probprop.io import MODEL, read_file, reading_model
 
@@ -245,7 +245,7 @@ def info(
 
             header["facts"] = facts_of(load(model))
         rows = [(str(name), str(value)) for name, value in header["facts"]]
-        features, values = _columns(header)
+        features, columns, values = _columns(header)
         rows += features
         rows += [] if as_json else _scores(header.get("scores"))
     rows += [("Written by", f"probprop {version}"), ("File size", f"{n_bytes:,} bytes")]
@@ -254,13 +254,17 @@ def info(
         _print_json(terminal_of(context), words | values | {"file_size": n_bytes})
     else:
         terminal_of(context).facts(rows)
+        if columns:
+            terminal_of(context).result("")
+            terminal_of(context).table(COLUMN_FACTS, columns, wrapped=2)
 
 
 def _scores(kept: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Return the scores of the fit as facts, a line for each target."""
     if kept is None:
         return []
-    rows = [("Judged on", f"{plural(kept['n_samples'], 'row')}, {kept['measured_on']}")]
+    n, where = kept["n_samples"], {"held-out": "test"}.get(kept["measured_on"], "out-of-fold")
+    rows = [("Evaluated on", plural(n, f"{where} sample"))]
     for target, scores in kept["targets"].items():
         each = (f"{LABELS.get(k, k)} {show(k, v)}" for k, v in scores.items() if v is not None)
         name = f"Scores ({target})" if len(kept["targets"]) > 1 else "Scores"
@@ -268,42 +272,34 @@ def _scores(kept: dict[str, Any] | None) -> list[tuple[str, str]]:
     return rows
 
 
-def _columns(header: dict[str, Any]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """Return the columns of a model by the header of its file: facts, and values for JSON."""
+def _columns(
+    header: dict[str, Any],
+) -> tuple[list[tuple[str, str]], list[list[str]], dict[str, Any]]:
+    """Return facts, a table of the columns and values for JSON by the header of a model file."""
     table = header.get("encoder") or header.get("encoder_")
     if table is None:
         names = header["feature_names_in_"] or []
-        return [("Features", ", ".join(names) or "without names")], {"features": names}
+        return [("Features", ", ".join(names) or "without names")], [], {"features": names}
     used = [each for each in table["encoders"] if not each["dropped"]]
     dropped = {each["name"]: each["dropped"] for each in table["encoders"] if each["dropped"]}
-    facts = {
-        "Features": ", ".join(map(_feature, used)),
-    }
+    columns, facts = [column_facts(each) for each in table["encoders"]], dict[str, str]()
     values: dict[str, Any] = {
         "features": [
             {"name": e["name"], "kind": e["kind"], "categories": e["levels"] or None} for e in used
         ],
     }
     values |= {"dropped": dropped} if dropped else {}
+    values["columns"] = [dict(zip(COLUMN_FACTS, column, strict=True)) for column in columns]
     estimator = header
     if header["class"] == "TableModel":
         estimator, counting = header["estimator"], header["counting"]
-        facts |= {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
+        facts = {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
         values |= {"targets": target_names(header["target"]), "scores": header.get("scores")}
     [network, *_] = estimator.get("estimators_", [estimator])
     if labels := network["likelihood_"].get("classes"):
         values["classes"] = labels["values"]
-    return [(fact, words) for fact, words in facts.items() if words], values
-
-
-def _feature(encoder: dict[str, Any]) -> str:
-    """Name a column with what it holds, where that is not numbers."""
-    name, kind = encoder["name"], encoder["kind"]
-    if kind == "text":
-        return f"{name} ({plural(len(encoder['levels']), 'category')})"
-    if kind == "date":
-        return f"{name} (date: {', '.join(encoder['parts'])})"
-    return f"{name} (true or false)" if kind == "boolean" else name
+    rows = [[*map(str, column)] for column in columns]
+    return [(fact, words) for fact, words in facts.items() if words], rows, values
 
 
 # ---- `probprop update`: a model file learns from new rows
@@ -319,19 +315,18 @@ Examples:
 def update(
     context: typer.Context, model: Model, data: DataFiles, memory_limit: MemoryLimit = None
 ) -> None:
-    """Learn from new rows, in one more epoch over these only.
+    """Update a model on new rows, in one epoch over these rows only.
 
-    The scores that are printed, as `probprop evaluate` prints them, say how well the model
-    predicted the new rows before the update.
+    The printed scores are computed as in `probprop evaluate`, on the new rows before the update.
 
-    Give each row once: rows seen twice count twice. A model that was fitted with --weight or
-    --error needs those columns. Networks of a cross-validation learn the new rows outside their
-    fold, and the others calibrate the error bars. An update cannot learn new categories of a text
-    column, which are treated as missing values, nor new classes, which are an error: for these, fit
-    the model again on all rows. The old model file stays until the new one is complete.
+    Give each row once: a repeated row counts twice. A model that was fitted with --weight or
+    --error needs those columns. Each network of a cross-validation is updated on the new rows
+    outside its fold, and the rows in its fold update the calibration. New categories of a text
+    column are treated as missing values, and new classes are an error: for these, fit the model
+    again on all rows. The old model file is kept until the new file is complete.
 
-    A table that needs more than --memory-limit is learned block by block, each block as in an
-    update of its own.
+    A table that needs more than --memory-limit is read block by block, with one update for each
+    block.
     """
     paths = input_paths(data)
     check_destinations({"MODEL": model}, {"DATA": paths})
@@ -347,7 +342,7 @@ def update(
         old = new = load_table_model(model)
         if in_blocks:
             terminal.say(
-                "the table would take more than the memory limit: it is learned block by block"
+                "the table would take more than the memory limit: it is read block by block"
             )
 
         def blocks() -> Iterator[DataFrame]:
@@ -358,7 +353,7 @@ def update(
                 yield (learned := old.counting.rows(rows))  # judged before they are learned
                 new = new.update(learned)
 
-        with terminal.rows("learning", None) as advance:
+        with terminal.rows("updating", None) as advance:
             judged, n_rows = judge(terminal, old, counted(blocks(), advance), learning=True)
         check_unchanged()
         save_model(new, model)
@@ -370,7 +365,7 @@ def update(
 
 
 def _state(model: TableModel) -> str:
-    """Say how large the noise is now, or how the error bars are calibrated."""
+    """Describe the noise or the calibration after an update."""
     from probprop.estimators.kind import first_network, is_cross_validated
 
     if is_cross_validated(model.estimator):

@@ -1,4 +1,4 @@
-"""The methods that `probprop compare` can run: ours, scikit-learn's, and those of other packages.
+"""The methods that `probprop compare` can run: ours, scikit-learn's, and other packages' methods.
 
 A regressor has ``fit(X, y)`` and, to predict, either ``predict_distribution(X)`` or scikit-learn's
 ``predict(X, return_std=True)``, with standard deviations that include the noise. A classifier has

@@ -38,7 +38,7 @@ TABLE_EXTENSIONS = (*_DELIMITERS, *_PARQUET, _EXCEL)
 # The limits of a sheet in Excel: its rows, header included, columns, characters in a cell.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_CHARACTERS = 1_048_576, 16_384, 32_767
 _WHOLE = 10**15  # Excel changes the last digits of larger whole numbers
-# What XML cannot hold, and an underscore that Excel would read as the start of such an escape.
+# Characters that XML cannot contain, and an underscore that Excel would read as an escape.
 _ESCAPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
@@ -106,8 +106,8 @@ def holds_digits(path: str | None) -> bool:
 def table_writer(path: str | None, decimal: str = ".") -> Iterator[Write]:
     """Yield a function that appends a frame to the table at `path`, in its extension's format.
 
-    The table is written beside `path` and renamed at the end. None is CSV on standard output.
-    With a decimal comma the cells of CSV are separated by semicolons.
+    The table is written to the folder of `path` and renamed at the end. None is CSV on standard
+    output. With a decimal comma the cells of CSV are separated by semicolons.
     """
     if path is None:
         if sys.stdout is None:  # `>&-`
@@ -159,8 +159,8 @@ def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
             table = table.cast(writer.schema)
         except ArrowInvalid as error:
             raise ValueError(
-                f"a column changes its type within the table ({error}), which Parquet cannot "
-                "hold: write to a .csv file"
+                f"a column changes its type within the table ({error}), which Parquet does not "
+                "allow: write to a .csv file"
             ) from error
         writer.write_table(table)
 

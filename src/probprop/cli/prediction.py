@@ -70,7 +70,7 @@ def predict(
       mean           predicted target
       std            its standard deviation
       epistemic_std  the part that more data can reduce
-      aleatoric_std  the part that stays: the noise
+      aleatoric_std  the part that more data cannot reduce: the noise
       lower, upper   interval that contains the target with probability --coverage
       quantile_0.1   with --quantiles 0.1: the quantile at this probability
 
@@ -125,9 +125,7 @@ def predict(
     kept = {*written}
     ignored = [name for name in table_model.extra_columns(first) if name in kept]
     if ignored and {*table_model.features} <= {*first.columns}:  # else the error says it all
-        terminal.note(
-            f"columns the model does not use are kept as they are: {listed(ignored, 6, str)}"
-        )
+        terminal.note(f"columns that the model does not use are copied: {listed(ignored, 6, str)}")
     n_done, share = 0, 0.95 if coverage is None else coverage
     unknown: Unknown = {}
     total = None if None in n_rows else sum(n for n in n_rows if n is not None)
@@ -168,7 +166,7 @@ def _levels(text: str | None) -> list[float]:
 
 
 def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:
-    """Yield the rows of all files, whose columns must be those of the first."""
+    """Yield the rows of all files, which must have the columns of the first file."""
     from probprop.table import iter_table
     from probprop.table.read import plan_chunks
 

@@ -52,8 +52,8 @@ def estimator_of(
 ) -> Any:
     """Return one network with --fast, or for reasons, which are then told; else a comparison.
 
-    `options` are those of one network that were given, by name; `reasons` are what only one
-    network can do, as the user knows it.
+    `options` are the given options of one network, by name; `reasons` are the options that need
+    one network, as the user typed them.
     """
     check_budget(reasons, fast=fast, budget=budget)
     if reasons and not fast:
@@ -105,5 +105,7 @@ def say_choice(terminal: Terminal, fitted: Any) -> None:
     if selects(fitted):
         from probprop.facts import calibration_in_words, choice_in_words
 
-        terminal.say(f"selected: {choice_in_words(fitted)}")
+        selected = choice_in_words(fitted).splitlines()
+        for line in [f"selected: {selected[0]}", *(f"  {line}" for line in selected[1:])]:
+            terminal.say(line)
         terminal.say(f"calibrated: {calibration_in_words(fitted)}")

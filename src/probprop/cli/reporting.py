@@ -40,14 +40,13 @@ def report(
 ) -> None:
     """Write an HTML report on a model.
 
-    The report is one HTML file to look at, to print or to send; it loads nothing from the network.
-    It begins with the what-if page, the model itself: change a value, and see the prediction and
-    its uncertainty. Below are the scores, calibration, feature importance and facts of the model.
+    The report is one HTML file without external resources. It begins with the what-if page, which
+    runs the model: change a value, and see the prediction and its uncertainty. Below are the
+    scores, calibration, feature importance and facts of the model.
 
-    DATA has rows whose target is known, preferably rows that the model was not fitted on. The model
-    is scored on them, and the what-if page contains up to 300 of them, with all their values. With
-    --no-rows it contains neither rows nor counts of their values, and no section shows single
-    rows.
+    DATA has rows whose target is known, preferably a test set. The model is scored on these rows,
+    and the what-if page contains up to 300 of them, with all their values. With --no-rows it
+    contains neither rows nor counts of their values, and no section shows single rows.
     """
     check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
     check_replaces_page(output)
@@ -64,10 +63,10 @@ def report(
 
 
 def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> None:
-    """Refuse options of a report where none is written."""
+    """Refuse options of a report if no report is written."""
     given = [name for name, is_given in (("--static", static), ("--no-rows", no_rows)) if is_given]
     if given and report is None:
-        raise typer.BadParameter("it is for a report: give --report FILE too", param_hint=given[0])
+        raise typer.BadParameter("it needs a report: give --report FILE too", param_hint=given[0])
 
 
 def write_model_report(
@@ -82,7 +81,7 @@ def write_model_report(
 ) -> None:
     """Evaluate a model on the rows of a frame, which have their targets, and write it.
 
-    The options are those of `probprop.report.model_report`.
+    `probprop.report.model_report` describes the options.
     """
     from probprop.report import model_report
 

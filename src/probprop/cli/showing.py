@@ -41,7 +41,7 @@ def demo(
     The table has 344 penguins, with text columns and missing values; the target is their body mass.
     The command runs `probprop fit --budget fast`, or --fast, on it, and prints that command. The
     report begins with the model itself, with a control for every column of the table. The model is
-    written beside the report.
+    written to the same folder.
     """
     check_replaces_page(output)
     model, how = str(Path(output).with_suffix(".pbp")), "--fast" if fast else "--budget fast"
@@ -63,8 +63,8 @@ def demo(
 def bench(context: typer.Context) -> None:
     """Measure the training speed of this machine.
 
-    The unit is updates per second of processor time on one core. An update learns one row of a
-    table once; an epoch has one update per row.
+    The unit is updates per second of processor time on one core. An update is an ADF step on one
+    row of a table; an epoch has one update per row.
     """
     from probprop.estimators.cost import updates_per_second
     from probprop.inference.engine import cpu_level
@@ -95,11 +95,11 @@ def play(
         bool, typer.Option("--no-browser", help="Write the page without opening a browser.")
     ] = False,
 ) -> None:
-    """Open a page on which a network learns from clicks.
+    """Open an interactive demo that fits a network to clicked points.
 
-    It fits a curve with error bars through the points that you click, or two classes in the plane.
-    The kernel runs in the page. It is written to one file, which needs neither a server nor a
-    network.
+    The page fits a curve with error bars to the points that you click, or two classes in the plane.
+    The kernel runs in the page, which is one file and needs neither a server nor an internet
+    connection.
     """
     check_destination(output)
     check_replaces_page(output)

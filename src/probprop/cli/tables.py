@@ -26,7 +26,7 @@ Na = Annotated[
     typer.Option(
         "--na",
         metavar="A,B,...",
-        help="Texts that mean an empty cell.  [default: NA, N/A, null, nan, ?, - and the like]",
+        help="Texts that mean a missing value.  [default: NA, N/A, null, nan, ?, - and the like]",
     ),
 ]
 
@@ -80,7 +80,7 @@ def note_weightless(terminal: Terminal, n: int) -> None:
 
 
 def with_targets(frame: DataFrame, targets: Sequence[str]) -> DataFrame:
-    """Leave out the rows without a target; at least one must have it.
+    """Drop the rows without a target; at least one row must have a target.
 
     A target that the table does not have is left to those who say so.
     """
@@ -139,8 +139,8 @@ def encoder_of(
     dates = [each for each in encoder.used if each.kind == "date"]
     if dates:
         terminal.note(
-            f"dates in {listed([each.name for each in dates])}: encoded as year, and as cyclic "
-            "time of year, weekday and hour, as far as they vary"
+            f"dates in {listed([each.name for each in dates])} are encoded as year, and as cyclic "
+            "season, weekday and hour if these vary"
         )
     for each in dates:
         if each.order == "month":
@@ -163,7 +163,7 @@ def is_classification(
     of_classes = decided == "classification"
     # Nobody needs to be told that numbers which cannot be classes are numbers.
     if (len(targets) == 1 or where) and (of_classes or "--task" in words):
-        terminal.say(f"{targets[0]!r} holds {words}{where}")
+        terminal.say(f"{targets[0]!r} has {words}{where}")
     return of_classes
 
 
@@ -180,13 +180,13 @@ def check_folds(
         check_no_missing(select(frame, [name]))
         if group is not None and name in taken:
             raise TableError(
-                f"The column {name!r} of {option} can be neither a target nor a feature, a weight "
-                "or an error: choose one."
+                f"The column {name!r} of {option} cannot also be a target, a feature, a weight or "
+                "an error: choose one."
             )
 
 
 def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) -> None:
-    """Say that rows are in the order of a date, or in blocks of an identifier, and what to do.
+    """Note that rows are in the order of a date, or in blocks of an identifier, and what to do.
 
     Columns that are not features are looked at too: identifiers are often dropped.
     """
@@ -203,7 +203,7 @@ def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) 
             if in_order and len(column) >= _FEWEST_ORDERED and n_different >= _FEWEST_VALUES:
                 terminal.note(
                     f"rows are in the order of {name!r}: if the model is to predict later rows "
-                    f"from earlier ones, give --time {name}; else scores may be optimistic"
+                    f"from earlier rows, give --time {name}; otherwise scores may be optimistic"
                 )
         elif _names_groups(name, frame[name].head(_LOOKED_AT)):
             column = frame[name].head(_LOOKED_AT)
@@ -211,14 +211,14 @@ def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) 
             n_blocks = 1 + int((column.shift()[1:] != column[1:]).sum())
             if n_blocks == n_different and _FEWEST_VALUES <= n_different <= len(column) // 2:
                 terminal.note(
-                    f"rows are in blocks of equal {name!r}, {n_different:,} in number: if each "
-                    f"block is one thing measured repeatedly, give --group {name}; else scores may "
-                    "be optimistic"
+                    f"rows are in {n_different:,} blocks of equal {name!r}: if each block has "
+                    f"repeated measurements of one object, give --group {name}; otherwise "
+                    "scores may be optimistic"
                 )
 
 
 def _names_groups(name: str, column: Series) -> bool:
-    """Whether a column looks like an identifier: by its name, or texts such as "P-07"."""
+    """Whether a column looks like an identifier, by its name or by texts like "P-07"."""
     if column.dtype.kind == "f" or column.isna().any():
         return False
     if re.search(_IDENTIFIER, name) is not None:
@@ -227,13 +227,13 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
-    """Say how many rows have missing values, which are marginalized, and return it."""
-    n_gaps = int(frame[list(chosen)].isna().to_numpy().any(axis=1).sum())
-    if n_gaps:
-        rows = plural(len(frame), "row")
-        terminal.note(f"{n_gaps:,} of {rows} have missing values, which are marginalized")
-    return n_gaps
+def note_gaps(terminal: Terminal, features: DataFrame, *, selected: bool) -> None:
+    """Say how many rows have missing values; `selected`: whether the model is cross-validated."""
+    if n_gaps := int(features.isna().to_numpy().any(axis=1).sum()):
+        from probprop.facts import missing_in_words
+
+        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing values"
+        terminal.note(f"{known}, which are {missing_in_words(selected)}")
 
 
 def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Array | None) -> None:
@@ -303,7 +303,7 @@ def known_chunks(
     note_left_out(terminal, n_rows - n_known, model.targets)
     note_weightless(terminal, n_weightless)
     if n_known == n_weightless:
-        raise ValueError(f"{source} has no row of a weight above 0: give rows that count")
+        raise ValueError(f"{source} has no row of a weight above 0: give rows with one")
 
 
 def joined(frames: Iterable[DataFrame]) -> DataFrame:
@@ -321,7 +321,7 @@ def joined(frames: Iterable[DataFrame]) -> DataFrame:
 # ---- Categories that a model does not know
 
 Unknown = dict[str, tuple[int, list[str]]]
-"""For each column the number of rows with such a category, and a few of these categories."""
+"""For each column the number of rows with unknown categories, and a few of these categories."""
 
 _FEW = 3  # that are named
 

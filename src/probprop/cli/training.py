@@ -78,9 +78,9 @@ if TYPE_CHECKING:
     from probprop.table.encoding import Columns, TableEncoder
     from probprop.table.target import Counting
 
-_TEST_SHARE = 0.1  # of the rows, held out to judge one network
-_MOST_TEST = 100_000  # rows held out above the memory limit: more would judge no better
-_MOST_TEST_ON_CLUSTER = 20_000  # rows held out on a cluster, which all go to this process
+_TEST_SHARE = 0.1  # test set of one network, as a share of the rows
+_MOST_TEST = 100_000  # test rows above the memory limit: more would not improve the estimate
+_MOST_TEST_ON_CLUSTER = 20_000  # test rows on a cluster, which are all sent to this process
 
 FIT_EXAMPLES = """\b
 Examples:
@@ -128,15 +128,15 @@ class Request:
             metavar="LOW,HIGH",
             parser=support_of,
             show_default=False,
-            help="Limits of the target, such as 0,100 or 0,; none: no limits.  "
-            "[default: 0 and more, or 0 to 1, if all targets lie there]",
+            help="Limits of the target, for example 0,100 or 0,; none: no limits.  "
+            "[default: 0 or more, or 0 to 1, if all targets are in that range]",
         ),
     ] = "auto"
     missing: Annotated[
         Literal["auto", "error", "marginalize"],
         typer.Option(
-            help="Missing values of features: reject them, or marginalize over them; auto fits an "
-            "imputation only if the table has some."
+            help="Missing values of features: reject them, or marginalize over them; auto fits the "
+            "imputation model only if the table has missing values."
         ),
     ] = "auto"
     na: Na = None
@@ -168,7 +168,7 @@ class Request:
     ] = None
     group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Groups of rows, which folds keep together."),
+        typer.Option(metavar="COLUMN", help="Groups of rows that are kept in one fold."),
     ] = None
     time: Annotated[
         str | None,
@@ -182,7 +182,7 @@ class Request:
             metavar="SHARE",
             min=0.0,
             max=0.99,
-            help="Share of the rows held out as a test set.  [default: 0; 0.1 with one network]",
+            help="Share of the rows in the test set.  [default: 0; 0.1 with one network]",
         ),
     ] = None
     report: Report = None
@@ -193,7 +193,7 @@ class Request:
     dask: Dask = None
 
     def test_share(self, estimator: Any) -> float:
-        """Return the share of the rows to hold out; without folds nothing else can judge."""
+        """Return the share of rows in the test set, which one network needs: it has no folds."""
         if self.test_fraction is None:
             return 0.0 if selects(estimator) else _TEST_SHARE
         return self.test_fraction
@@ -220,41 +220,42 @@ def fit(context: typer.Context, request: Request) -> None:
     Hyperparameters (encoding, hidden layers, evidence cap, epochs) are selected by
     cross-validation, and predictions are calibrated on out-of-fold rows. The model is fitted once,
     on all rows, and scored on the out-of-fold rows: each is predicted by networks that were not
-    trained on it. --budget says how much is compared. Ctrl-C ends the comparison and keeps the best
+    trained on it. --budget sets the size of the search. Ctrl-C ends the search and keeps the best
     candidate so far.
 
     With --fast one network is fitted by the protocol of the paper. Options for one network, --error
-    and several targets imply it. There are no folds, so a tenth of the rows is held out, and the
-    network that was scored on them is kept. With --test-fraction 0 it is trained on all rows, and
+    and several targets imply it. There are no folds, so a tenth of the rows is the test set, and
+    the network that was scored on it is kept. With --test-fraction 0 it is trained on all rows, and
     there are no scores. With --test-fraction SHARE, any model is trained on the other rows and
     scored on this share.
 
-    --group keeps rows of equal value, such as repeated measurements of a patient, in one fold, and
-    excludes the column from the features. With --time each fold is predicted from the rows before
-    it; the column stays a feature. Rows are then held out as whole groups, or the last in time.
+    --group keeps rows of equal value, for example repeated measurements of a patient, in one fold,
+    and excludes the column from the features. With --time each fold is predicted from the rows
+    before it; the column stays a feature. A test set then has whole groups, or the last rows in
+    time.
 
-    With --task auto a target of text, of booleans, or of two different integers is a class; any
-    other number is a number. Three or more numeric classes need --task classification. Several
-    numeric targets, --target A,B or --target A --target B, are predicted by one network, each with
-    its own noise.
+    With --task auto, the task is classification if the target has text, booleans or two different
+    integers, and regression otherwise. Three or more numeric classes need --task classification.
+    Several numeric targets, --target A,B or --target A --target B, are predicted by one network,
+    with a noise variance for each.
 
     With --noise input the noise is heteroscedastic: a second, small network predicts its variance.
     With --noise-tail heavy the noise is heavy-tailed, which reduces the effect of outliers.
 
-    A missing value is imputed with its uncertainty, here and in later tables; so is an unknown
-    category. With --missing error missing values are rejected.
+    Missing values and unknown categories are marginalized, here and in later tables. With
+    --missing error missing values are rejected.
 
-    --weight divides the noise variance of a row, as the mean of several measurements has; for
-    classes it is the power of the likelihood. Weights are divided by their mean, and rows of weight
-    0 are dropped. The squares of --error are added to the noise variance. Both columns must be
-    non-negative and are excluded from the features. Rows are scored at their weights, new ones
-    predicted at the mean weight, both without a known error.
+    --weight divides the noise variance of a row, as if its target were the mean of that many
+    measurements; for classification it is the power of the likelihood. Weights are divided by their
+    mean, and rows of weight 0 are dropped. The squares of --error are added to the noise variance.
+    Both columns must be non-negative and are excluded from the features. Rows are scored at their
+    weights, new rows are predicted at the mean weight, both without a known error.
 
     A table that needs more than --memory-limit is read in blocks, which are stored on disk in
-    random order. With --dask the workers of a cluster share the rows of the files; it survives the
-    loss of a worker. In both cases hyperparameters are selected on 20,000 rows, which are also the
-    out-of-fold rows, and the networks are trained on all rows; at most 100,000 rows are held out,
-    20,000 with --dask.
+    random order. With --dask the workers of a cluster share the rows of the files; the fit survives
+    the loss of a worker. In both cases hyperparameters are selected on 20,000 rows, which are also
+    the out-of-fold rows, and the networks are trained on all rows; a test set has at most 100,000
+    rows, 20,000 with --dask.
 
     The seed is 0 unless --random-state is given, as for `probprop.table.fit_table_model` in Python:
     the same table and options give the same model.
@@ -290,8 +291,8 @@ class Plan(NamedTuple):
     wanted: list[str] | None  # names of the features; None: all columns that are left
     drop: list[str]
     estimator: Any
-    train: Any = None  # rows that are not held out, where all are in memory
-    test: Any = None  # rows that are
+    train: Any = None  # training rows, if all rows are in memory
+    test: Any = None  # test set, if all rows are in memory
     encoder: TableEncoder | None = None  # of `train`
 
 
@@ -301,7 +302,7 @@ class Fitted(NamedTuple):
     model: TableModel
     train: DataFrame | None  # None: they are not in memory
     judged: Callable[[], DataFrame | None]  # reads the rows to judge it on; None: there are none
-    held_out: HeldOut  # whether these were held out, or are out of fold
+    held_out: HeldOut  # whether these are a test set or out-of-fold rows
 
 
 def _check_options(request: Request) -> None:
@@ -415,8 +416,8 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     if not table.whole:
         if not selects(estimator) and request.report is not None and request.test_fraction == 0.0:
             raise typer.BadParameter(
-                "above the memory limit and with --dask the report on one network is about rows "
-                "held out, and --test-fraction 0 holds out none",
+                "above the memory limit and with --dask, the report on one network needs a test "
+                "set: leave --test-fraction 0 out",
                 param_hint="--report",
             )
         return plan
@@ -434,7 +435,7 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
         note_order(terminal, frame, kinds)
     if request.missing == "error":
         check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
-    note_gaps(terminal, frame, list(kinds))
+    note_gaps(terminal, frame[list(kinds)], selected=selects(estimator))
     say_cost(terminal, estimator, train[list(kinds)], labels)
     return plan._replace(train=train, test=test, encoder=encoder)
 
@@ -445,7 +446,7 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
         for name, usual in (("noise", "constant"), ("noise_tail", "gaussian")):
             if request.options.get(name, usual) != usual:
                 raise typer.BadParameter(
-                    f"{targets[0]!r} holds classes, which have no noise", param_hint=option(name)
+                    f"{targets[0]!r} has classes, which have no noise", param_hint=option(name)
                 )
     estimator = estimator_of(
         terminal,
@@ -476,7 +477,7 @@ def _first_known(request: Request, first: DataFrame, targets: Sequence[str]) -> 
             if target in known and known[target].nunique() == 1:
                 raise ValueError(
                     f"{target!r} is {known[target].iloc[0]} in all of the first "
-                    f"{plural(len(known), 'row')}, so a number cannot be told from a class: give "
+                    f"{plural(len(known), 'row')}, so the task cannot be inferred: give "
                     "--task regression or --task classification"
                 )
         check_no_missing(select(known, targets))
@@ -487,7 +488,7 @@ def _first_known(request: Request, first: DataFrame, targets: Sequence[str]) -> 
 
 
 def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
-    """Fit a table in memory, as `fit_table_model` does, on the rows that are not held out."""
+    """Fit a table in memory, as `fit_table_model` does, on the training rows."""
     from probprop.facts import OUT_OF_FOLD
     from probprop.table import fit_table_model
 
@@ -522,10 +523,10 @@ def hold_out(
     group: str | None = None,
     time: str | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """Hold out a share of the rows: at random, whole groups, or the last ones in time.
+    """Split off a test set: at random, whole groups, or the last rows in time.
 
-    The training rows keep a row of every class, and one with a value of every feature: the model
-    cannot learn a class or a feature that it does not see.
+    The training rows keep a row of every class, and a row with a value of every feature: a model
+    cannot be fitted to a class or a feature without data.
     """
     import numpy as np
     import pandas as pd
@@ -536,8 +537,8 @@ def hold_out(
     n_test = max(1, round(share * n)) if share > 0.0 else 0
     if n_test >= n:
         raise ValueError(
-            f"the table has {plural(n, 'row')}, too few to hold out a share of {share:g}: give "
-            "more rows or --test-fraction 0"
+            f"the table has {plural(n, 'row')}, too few for a test set of {share:g} of them: "
+            "give more rows or --test-fraction 0"
         )
     if not n_test:
         return frame, frame.iloc[:0]
@@ -560,13 +561,13 @@ def hold_out(
     if test.all() or any(rows.any() and not rows[~test].any() for rows in needed):
         raise ValueError(
             f"the last rows by {time!r}, a share of {share:g}, have a class or a feature that no "
-            "row before them has: give another share, or --test-fraction 0"
+            "earlier row has: give another share, or --test-fraction 0"
         )
     return frame[~test], frame[test]
 
 
 def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
-    """Fit a table on disk or on a cluster; rows are held out where they are read."""
+    """Fit a table on disk or on a cluster; the test set is split off where it is read."""
     from probprop.data.fitting import (
         columnwise,
         rows_here,
@@ -608,7 +609,7 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         numbers = numbers_out(rows.known) if held_out is True else fitted.oof_rows_
 
         def judged() -> DataFrame | None:
-            with terminal.working("reading the rows that judge"):
+            with terminal.working("reading the evaluation rows"):
                 return rows_numbered(source, rows, numbers) if len(numbers) else None
 
         return Fitted(model, None, judged, held_out=held_out)
@@ -628,13 +629,13 @@ def _in_words(rows: Any) -> str:
 
 
 def _check_first_rows_were_right(columns: Columns | None, targets: Sequence[str]) -> None:
-    """Refuse two whole numbers in the first rows, taken for classes, that are many in all rows."""
+    """Refuse a target with two integers in the first rows, read as classes, but more overall."""
     if columns is None or columns.classes is None or columns.target_kind != "number":
         return
     if (n := len(columns.classes)) > 2:
         raise ValueError(
-            f"{targets[0]!r} holds two different whole numbers in the first rows, but {n:,} in all "
-            "of them: give --task regression or --task classification"
+            f"{targets[0]!r} has two different integers in the first rows, but {n:,} in all rows: "
+            "give --task regression or --task classification"
         )
 
 
@@ -644,17 +645,17 @@ def _check_first_rows_were_right(columns: Columns | None, targets: Sequence[str]
 def _judge(
     terminal: Terminal, plan: Plan, fitted: Fitted, rows: DataFrame | None
 ) -> dict[str, Any] | None:
-    """Say how good the model is on rows that it, or the networks that predict them, did not see.
+    """Print the scores of the model on its test set or its out-of-fold rows.
 
-    Return the scores as the file keeps them; None if there are no such rows.
+    Return the scores as the file keeps them; None if there are no rows to evaluate it on.
     """
     estimator: Any = fitted.model.estimator
     n, predictive = plural(estimator.n_samples_seen_, "row"), None
     if rows is None:
-        terminal.say(f"fitted on {n}; no rows were held out for evaluation")
+        terminal.say(f"fitted on {n}; there is no test set, so the model was not evaluated")
         return None
     if fitted.held_out is True:
-        terminal.say(f"fitted on {n}; on the {plural(len(rows), 'row')} held out:")
+        terminal.say(f"fitted on {n} and evaluated on a test set of {plural(len(rows), 'row')}:")
     else:
         predictive = estimator.oof_predictive_
         terminal.say(
@@ -665,7 +666,7 @@ def _judge(
     show_scores(terminal, fitted.model, judged)
     if not selects(estimator):
         terminal.say(
-            "the evaluated network is kept; --test-fraction 0 fits all rows, without an evaluation"
+            "this network is kept; --test-fraction 0 trains on all rows, without an evaluation"
         )
     return to_keep(plan.targets, judged, n_rows, out_of_fold=fitted.held_out is not True)
 

@@ -37,7 +37,7 @@ def training_curve(history: Sequence[Epoch], *, ax: Axes | None = None) -> Axes:
     (line,) = ax.plot(epochs, log_Z, "o-", color=parts.BLUE, label="mean log Z")
     line.set(markersize=4, markerfacecolor="none", markevery=max(1, len(epochs) // 40))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    return parts.finish(ax, "epoch", "mean log Z [nats per row]")
+    return parts.finish(ax, "epoch", "mean log Z [nats per sample]")
 
 
 # ---- How the candidates of a cross-validated estimator were compared
@@ -54,7 +54,7 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the calibrated out-of-fold log-likelihood against the epochs, for every candidate.
 
     Colors and markers tell encodings, layers, powers of the target and kinds of noise apart, line
-    styles tell evidence caps; "32 ramps, 50 + 50, logarithm" has piecewise-linear encoding with 32
+    styles tell evidence caps; "32 bins, 50 + 50, logarithm" has piecewise-linear encoding with 32
     bins and two layers of 50 units, and predicts the logarithm of the target. Rings mark the
     stacked candidates. Curves far below the others are cut off by the axis.
 
@@ -83,7 +83,7 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_xscale("log")
     ax.set_xticks(epochs, [f"{n:,}" for n in epochs])
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set(xlabel="epochs", ylabel="held-out log-likelihood [nats per row]")
+    ax.set(xlabel="epochs", ylabel="out-of-fold log-likelihood [nats per sample]")
     ax.dataLim.intervaly = _lowest(curves), ax.dataLim.y1
     keys = []
     for (color, marker), candidate in zip(cycle(_COLORS), forms.values(), strict=False):
@@ -103,13 +103,13 @@ def candidate_in_words(candidate: Candidate) -> str:
 
     >>> from probprop import Candidate
     >>> candidate_in_words(Candidate(32, (50, 50), 10.0)), candidate_in_words(Candidate(power=0.5))
-    ('32 ramps, 50 + 50, evidence cap 10', 'raw, 50, square root, no cap')
+    ('32 bins, 50 + 50, evidence cap 10', 'raw, 50, square root, no cap')
     """
     return f"{_form_in_words(candidate)}, {_evidence_cap_in_words(candidate.evidence_cap)}"
 
 
 def _form_in_words(candidate: Candidate) -> str:
-    encoding = "raw" if candidate.n_bins is None else f"{candidate.n_bins} ramps"
+    encoding = "raw" if candidate.n_bins is None else f"{candidate.n_bins} bins"
     layers = " + ".join(map(str, candidate.layers)) or "linear"
     power = "" if candidate.power is None else f", {power_name(candidate.power)}"
     prior = "" if candidate.prior == "shared" else ", per column"

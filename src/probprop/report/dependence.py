@@ -192,7 +192,7 @@ def panels_section(
     limits = (low - margin, high + margin)
     figures = [_drawn(panel, outputs, target, limits, of_classes) for panel in panels]
     text = _words(panels, rows, outputs, of_classes)
-    return Section("What the predictions depend on", text, figures=figures)
+    return Section("Partial dependence", text, figures=figures)
 
 
 def classes_to_draw(classes: Sequence[object], y: Array) -> dict[int, str]:
@@ -246,7 +246,7 @@ def _drawn(
         for word, i in (("lowest", mean.argmin()), ("highest", mean.argmax()))
     )
     what = f"Probability of {', '.join(outputs.values())}" if of_classes else f"Predicted {of}"
-    subject = f"That of {of}" if of_classes else f"On average {of}"
+    subject = f"The probability of {of}" if of_classes else f"On average {of}"
     alt = f"{what} for different values of {column.name}"
     return picture(draw, alt, f"{subject} is {extremes}.")
 
@@ -260,13 +260,13 @@ def _category(column: Column, value: object) -> str:
 def _words(
     panels: Sequence[Panel], rows: Rows, outputs: Mapping[int, str], of_classes: bool
 ) -> str:
-    """Say what the panels show, and what was left out."""
+    """Say what the panels show, and what is not shown."""
     n_averaged, n_columns = len(averaged(rows.X)), len(rows.columns)
     what = "probability" if of_classes else "prediction"
     text = (
-        "Each panel is a column of the table, the most important first. Line and marks are the "
-        f"average {what} if that column alone is set to the value shown, in each of {n_averaged:,} "
-        "rows, and all other columns are left as they are. "
+        "Each panel shows the partial dependence on a column, the most important first: line and "
+        f"marks are the average {what} over {n_averaged:,} samples, with this column set to the "
+        "value shown and all other columns unchanged. "
     )
     if len(outputs) == 1:
         of = " of the network's output" if of_classes else ""
@@ -274,15 +274,15 @@ def _words(
     elif of_classes:
         text += f"The lines are the classes {', '.join(outputs.values())}. "
     if any(panel.column.kind == "date" for panel in panels):
-        text += "Year, month, day and time of day of a date move together. "
-    text += "Categories have the number of their rows, and ticks at the bottom are rows. "
+        text += "All parts of a date (year, season, weekday, hour) change together. "
+    text += "Counts of categories and ticks at the bottom are samples. "
     marked = [panel for panel in panels if not panel.column.is_curve]
     if hidden := [p.column for p in marked if len(p.column.values) > len(p.at)]:
         each = ", ".join(f"{c.name} ({len(c.values):,})" for c in hidden)
         text += f"If a column has many categories, the most frequent are shown: {each}. "
     if n_columns > len(panels):
         text += f"The {len(panels)} most important of {n_columns:,} columns are shown. "
-    return text + "It shows what the network learned, not what causes what."
+    return text + "Partial dependence is not a causal effect."
 
 
 # ---- Of a model
@@ -300,10 +300,10 @@ def depending(
 ) -> list[Depends]:
     """Rank the columns on the rows of a report, and draw how predictions depend on each.
 
-    `y` has shape (n,), or (n, K) for several targets; classes have one target. Of out-of-fold rows
-    the ranking is by networks that were not trained on them; the panels are of the whole model.
+    `y` has shape (n,), or (n, K) for several targets; classes have one target. Out-of-fold rows are
+    ranked by networks that were not trained on them; the panels show the whole model.
     """
-    if not rows.places:  # nothing but gaps
+    if not rows.places:  # all values are missing
         return [Depends((), []) for _ in targets]
     classes = classes_of(model)
     oof = held_out == OUT_OF_FOLD
@@ -336,26 +336,26 @@ def importance_section(found: Importance, held_out: HeldOut, of_classes: bool) -
     """Show which columns matter most on the rows of the report, as a chart and a table."""
     n_repeats = found.loss.shape[1]
     kinds = {
-        OUT_OF_FOLD: "out-of-fold rows",
-        True: "rows that the model had not seen",
-        False: "training rows",
-        None: "rows",
+        OUT_OF_FOLD: "out-of-fold samples",
+        True: "test samples",
+        False: "training samples",
+        None: "samples",
     }
     of = "log-loss rises" if of_classes else "log-likelihood falls"
     text = (
-        f"How much worse the predictions of {found.n_rows:,} {kinds[held_out]} get when the cells "
-        f"of one column are shuffled among them: by how much the mean {of}, in nats per row. Each "
-        f"column was shuffled {n_repeats} times; ± is the standard deviation over these. A column "
-        "that says the same as another is ranked low, since the other is still there."
+        f"Permutation importance on {found.n_rows:,} {kinds[held_out]}: by how much the mean {of} "
+        "if the values of one column are shuffled, in nats per sample. Each column was shuffled "
+        f"{n_repeats} times; ± is the standard deviation over the repetitions. Correlated "
+        "columns are ranked low, because each can replace the other."
     )
     if found.n_columns > len(found.names):
         text += (
-            f" Of {found.n_columns:,} columns only these were ranked: they were left after groups "
-            "of columns had been shuffled, and the groups that mattered least set aside."
+            f" Only these of {found.n_columns:,} columns were ranked: groups of columns were "
+            "shuffled first, and the least important groups were not examined further."
         )
     shown = len(found.names[:_MOST])
     if shown < len(found.names):
-        text += f" Shown are the first {shown}."
+        text += f" The first {shown} are shown."
     other = "Accuracy falls by" if of_classes else "RMSE rises by"
     header = ["Column", f"{of.capitalize()} by", other]
     share = 100.0 if of_classes else 1.0
@@ -364,11 +364,11 @@ def importance_section(found: Importance, held_out: HeldOut, of_classes: bool) -
         for name, loss, error in zip(found.names, found.loss, found.error, strict=True)
     ][:shown]
     drawn = picture(
-        lambda ax: plot.importance(found, n=shown, label=f"{of} by [nats per row]", ax=ax),
-        f"By how much the {of} where a column is shuffled",
+        lambda ax: plot.importance(found, n=shown, label=f"{of} by [nats per sample]", ax=ax),
+        f"By how much the {of} if a column is shuffled",
         f"Most important is {found.names[0]}: {table[0][1]}.",
     )
-    return Section("Which columns matter", text, (header, table), [drawn])
+    return Section("Feature importance", text, (header, table), [drawn])
 
 
 def _spread(values: FloatArray) -> str:

@@ -44,9 +44,9 @@ Picture = tuple[bytes, str]
 """An SVG or PNG file, and what a reader who cannot see it should know."""
 
 _SIZE = (4.0, 3.2)  # inches, of every picture: its text is as large as the page's
-_DPI = 200  # of rasterised layers; sharp in print at half a page's width
+_DPI = 200  # of rasterized layers; sharp in print at half a page's width
 _VECTOR_LIMIT = 500  # marks; above, a layer is smaller and faster to show as pixels
-_NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
+_NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may contain them
 _VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
 _NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?|–)?")  # a number may be missing
 _LINE = 32  # letters of the label of an axis
@@ -114,7 +114,7 @@ class Live:
     them.
     """
 
-    key: str  # the id of its section, which stands before all others
+    key: str  # the id of its section, which comes first
     title: str
     style: str
     script: str
@@ -129,7 +129,7 @@ def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
     Parameters
     ----------
     drawing : matplotlib Axes or Figure
-        An Axes stands for its whole figure.
+        The whole figure of an Axes is drawn.
     alt : str
         What the picture shows, for readers who cannot see it.
     description : str, default=""
@@ -211,7 +211,7 @@ def render(
 
 
 def _address(image: bytes) -> str:
-    """Return a picture as the address of an image that the page itself holds."""
+    """Return a picture as a data URL."""
     kind = "png" if image.startswith(b"\x89PNG") else "svg+xml"
     return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
 
@@ -219,7 +219,7 @@ def _address(image: bytes) -> str:
 def _placement(sections: Sequence[Section]) -> list[str]:
     """Return "full", "half" or "wide" for each section.
 
-    Sections of one captioned picture stand in pairs; the last of an odd run takes the full
+    Sections of one captioned picture are placed in pairs; the last of an odd run takes the full
     width, with its caption at the side.
     """
     placement: list[str] = []

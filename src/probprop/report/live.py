@@ -38,7 +38,7 @@ from probprop.table.encoding import ColumnEncoder, TableEncoder, UnknownCategory
 from probprop.table.model import TableModel, takes_gaps
 from probprop.web import bundle, compressed, packed_kernel, text_of
 
-MOST_NUMBERS = 6_000_000  # means and variances of weights that a page may hold: 20 MB of text
+MOST_NUMBERS = 6_000_000  # most means and variances of weights in a page: 20 MB of text
 MOST_ROWS = 300  # that the page offers to begin with, each with all its cells
 MOST_SUMMARISED = 100_000  # rows that ranges and counts are taken from
 N_BINS = 40  # of the histogram of a column
@@ -49,11 +49,11 @@ _DAY = np.timedelta64(1, "D")
 
 
 def refusal(model: TableModel) -> str | None:
-    """Say why a page cannot hold a model; None: it can."""
+    """Say why a page cannot contain a model; None: it can."""
     if (n := n_numbers(model)) <= MOST_NUMBERS:
         return None
     return (
-        f"This report has no what-if page: its networks hold {n:,} numbers, and a page at most "
+        f"This report has no what-if page: its networks have {n:,} numbers, and a page at most "
         f"{MOST_NUMBERS:,}."
     )
 
@@ -78,7 +78,7 @@ def live_page(
         Their predictions, such as out-of-fold ones; None: the model predicts them.
     train : DataFrame, default=None
         The rows that the model was fitted on, of which the page has summaries; None: it has
-        summaries of `rows`, or only what the model itself holds.
+        summaries of `rows`, or only what the model itself contains.
     important : sequence of str, default=()
         Columns that come first; the others follow in the order of the table.
     """
@@ -272,7 +272,7 @@ def _calibration(calibration: Calibration | ClassCalibration | None) -> Tree | N
     return known | {"transformation": calibration.transformation}
 
 
-# ---- The columns of the table: what they hold, where the rows lie, a typical cell
+# ---- The columns of the table: their kinds, where the rows lie, a typical cell
 
 
 def split(model: TableModel, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
@@ -397,7 +397,7 @@ def _cells(encoder: ColumnEncoder, x: FloatArray, column: pd.Series) -> list[Any
             return [_iso(next(when), timed) if known else None for known in there]
 
 
-# ---- The text that a page holds: JSON, and one block of all arrays
+# ---- The text of a page: JSON, and one block of all arrays
 
 
 _KINDS = {"f8": np.float64, "f4": np.float32, "i4": np.int32}
@@ -409,7 +409,7 @@ def packed(tree: Any) -> tuple[str, str]:
     In the JSON an array is ``{"array": [kind, start, length]}``, which says where its bytes begin
     in the block. There the first bytes of all its numbers come first, then the second ones: so they
     compress better. Other numbers that are not finite become null. In neither text is a ``<``: both
-    may stand in a script element.
+    is valid in a script element.
 
     >>> text, _ = packed({"name": "</script>", "weights": np.zeros((2, 3)), "gain": np.nan})
     >>> print(text)

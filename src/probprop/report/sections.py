@@ -40,11 +40,11 @@ from probprop.report.dependence import Depends, Rows, depending, rows_of
 from probprop.report.document import Section, Table, axis_label, picture
 from probprop.table.model import TableModel
 
-_KIND = {OUT_OF_FOLD: "out-of-fold ", True: "held-out ", False: "training ", None: ""}  # rows
+_KIND = {OUT_OF_FOLD: "out-of-fold ", True: "test ", False: "training ", None: ""}  # samples
 _SEEN = {
-    OUT_OF_FOLD: " Each of these rows is predicted by networks that were not trained on it.",
-    True: " The model had not seen these rows.",
-    False: " The model was fitted on these rows; on new ones expect {} errors.",
+    OUT_OF_FOLD: " Each of these samples is predicted by networks that were not trained on it.",
+    True: " The model was not trained on these samples.",
+    False: " The model was trained on these samples; on new samples expect {} errors.",
     None: "",
 }
 
@@ -56,7 +56,7 @@ def sections_and_ranking(
 
     `held_out` is whether the model was fitted without these rows; None if that is not known. If
     "out of fold", they are the training rows ``oof_rows_``, in this order, of a cross-validated
-    estimator, and each is predicted by the networks that held it out.
+    estimator, and each is predicted by the networks that were not trained on it.
 
     Each of several targets has its own scores, pictures, rows and columns. The second result is
     the columns, the most important for the first target first.
@@ -84,7 +84,7 @@ def sections_and_ranking(
     else:
         made = _sections_of_values(model, y, predictive, rows, depends, held_out)
     found = model.encoder.columns_.astype(str)
-    table = Section("The columns", table=(list(found), found.to_numpy().tolist()))
+    table = Section("Columns", table=(list(found), found.to_numpy().tolist()))
     made += [*_sections_of_model(estimator, model.encoded_names, model.targets), table]
     return made, depends[0].names
 
@@ -135,30 +135,30 @@ _OF_VALUES = {
     "rmse": "Root mean squared error, in units of the target.",
     "mae": "Mean absolute error, in units of the target.",
     "r2": "Share of the variance of the observed values that is explained. 1 is ideal.",
-    "log_likelihood": "Mean log density of what was observed. Higher is better: it rewards small "
-    "errors and calibrated intervals. Compare it between models on the same rows.",
-    "crps": "Error of the whole predicted distribution, in units of the target. Lower is better; "
-    "without error bars it is the mean absolute error.",
+    "log_likelihood": "Mean log density of the observed values. Higher is better: it rewards small "
+    "errors and calibrated intervals. Compare it between models on the same samples.",
+    "crps": "Error of the whole predictive distribution, in units of the target. Lower is better; "
+    "for a point prediction it is the mean absolute error.",
     **{f"coverage_{level}": words for level, words in _INSIDE.items()},
-    "calibration_error": "Mean distance between the expected and the observed share, over all "
-    "levels. 0 % is ideal.",
-    "sharpness": "Mean predicted standard deviation, in units of the target. Of two calibrated "
-    "models the one with the smaller value says more.",
+    "calibration_error": "Mean distance between nominal and empirical coverage, over all levels. "
+    "0 % is ideal.",
+    "sharpness": "Mean predicted standard deviation, in units of the target. If two models are "
+    "calibrated, the smaller value is better.",
 }
 _OF_CLASSES = {
-    "accuracy": "Share of the rows whose most probable class is right.",
-    "log_loss": "Mean negative log of the probability of what was observed. Lower is better: it "
-    "rewards right predictions and calibrated probabilities.",
-    "brier": "Mean squared distance of the probabilities from what was observed. Lower is better.",
+    "accuracy": "Share of the samples whose most probable class is correct.",
+    "log_loss": "Mean negative log probability of the observed class. Lower is better: it rewards "
+    "correct predictions and calibrated probabilities.",
+    "brier": "Mean squared distance between probabilities and observed classes. Lower is better.",
     "calibration_error": "Mean distance between the probability of the predicted class and the "
-    "share that is right. 0 % is ideal; with few rows chance alone keeps it above.",
+    "share that is correct. 0 % is ideal; with few samples it is above 0 % by chance.",
     "roc_auc": "Area under the ROC curve. {curve}. Higher is better; 0.5 is chance.",
     "average_precision": "Area under the precision-recall curve. {curve}. Higher is better.",
 }
 
 
 def _score_rows(judged: Judged, measures: Mapping[str, str]) -> Table:
-    """Return header and rows of the scores and those of the baseline."""
+    """Return header and rows of a table of the scores and the baseline's scores."""
     rows = []
     for key, text in measures.items():
         pair = (math.nan if v is None else v[key] for v in (judged.scores, judged.baseline))
@@ -169,7 +169,7 @@ def _score_rows(judged: Judged, measures: Mapping[str, str]) -> Table:
 
 
 def _n_rows(n: int, held_out: HeldOut) -> str:
-    return f"{n:,} {_KIND[held_out]}row" + ("" if n == 1 else "s")
+    return f"{n:,} {_KIND[held_out]}sample" + ("" if n == 1 else "s")
 
 
 def _quality(
@@ -183,26 +183,28 @@ def _quality(
     if baseline is not None and baseline["rmse"] > 0.0:
         change = values["rmse"] / baseline["rmse"] - 1.0
         direction = "below" if change <= 0.0 else "above"
-        text += f": {100.0 * abs(change):.0f} % {direction} that of always predicting the average"
+        text += (
+            f": {100.0 * abs(change):.0f} % {direction} the RMSE of always predicting the average"
+        )
     text += "." + _SEEN[held_out].format("larger")
     if judged.left_out:
         words = without_density_in_words(judged.left_out)
         text += f"\n\n{words[0].upper()}{words[1:]}."
     text += (
-        "\n\nBaseline: the same score of one prediction for all rows, the mean and the standard "
+        "\n\nBaseline: the score of one prediction for all samples, with the mean and the standard "
         f"deviation of {which}."
     )
     return Section("How good the predictions are", text, _score_rows(judged, _OF_VALUES))
 
 
 def _coverage_sentence(coverage: float, n: int, held_out: HeldOut) -> str:
-    """Say how many of the 95 % intervals held, and how many calibrated ones do."""
+    """Give the empirical coverage of the 95 % intervals, and its range if they are calibrated."""
     low, high = (int(k) for k in binom.ppf([0.025, 0.975], n, 0.95))
     expected = f"{low:,} to {high:,}" if low < high else f"{low:,}"
     return (
-        f"Of the observed values in {_n_rows(n, held_out)}, {round(coverage * n):,} "
-        f"({percent(coverage)}) lie inside their 95 % interval; calibrated intervals hold "
-        f"{expected}, give or take chance."
+        f"The 95 % intervals contain {round(coverage * n):,} of {_n_rows(n, held_out)} (empirical "
+        f"coverage {percent(coverage)}); calibrated intervals contain {expected} in about 95 % of "
+        "all cases."
     )
 
 
@@ -211,13 +213,13 @@ def _verdict_sentences(found: Verdict, calibrated: bool) -> str:
     narrow = any(each.too_narrow for each in (found.all_rows, *found.doubtful))
     advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
     text = f"{found} {_test_in_words(found.all_rows.p_value)}"
-    return text + (f" More rows usually help{advice}." if narrow else "")
+    return text + (f" More training samples usually help{advice}." if narrow else "")
 
 
 def _test_in_words(p_value: float) -> str:
     """Name the p-value of the test behind a verdict."""
     p = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
-    return f"The hypothesis that they are calibrated has {p}."
+    return f"The test of the hypothesis that they are calibrated has {p}."
 
 
 def _quality_of_classes(
@@ -230,14 +232,14 @@ def _quality_of_classes(
     n_right = round(found["accuracy"] * len(index))
     shares = np.bincount(index, minlength=len(classes)) / len(index)
     text = (
-        f"The most probable class is right in {n_right:,} of {_n_rows(len(index), held_out)} "
-        f"({percent(found['accuracy'])}). Always naming the most frequent one, "
-        f"{classes[shares.argmax()]}, would be right in {percent(shares.max())}."
+        f"The most probable class is correct in {n_right:,} of {_n_rows(len(index), held_out)} "
+        f"({percent(found['accuracy'])}). Always predicting the most frequent class, "
+        f"{classes[shares.argmax()]}, is correct in {percent(shares.max())}."
     )
     text += (
         _SEEN[held_out].format("more") + f"\n\n{verdict} {_test_in_words(verdict.p_value)}"
-        "\n\nBaseline: the same score without features, with the shares of the classes in these "
-        "rows as probabilities."
+        "\n\nBaseline: the score without features, with the class frequencies of these samples as "
+        "probabilities."
     )
     several = "Mean over the classes, each against all others"
     curve = several if judged.positive is None else f"For {judged.positive}, the rarer class"
@@ -261,26 +263,27 @@ def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> lis
     return [
         _drawn(
             "Predicted against observed",
-            "Each mark is a row with its 95 % interval; a random selection if there are many. On "
-            "the dashed line the prediction is right. Crosses are rows whose interval misses what "
-            "was observed: one in twenty is to be expected. Rows far beyond the others are drawn "
-            "at the edge of the axes.",
+            "Each mark is a sample with its 95 % interval; if there are many, a random selection "
+            "is shown. On the dashed line, prediction and observation are equal. Crosses are "
+            "samples outside their interval: one in twenty is expected. Outliers are drawn at the "
+            "edge of the axes.",
             on_axes(plot.predicted_against_observed),
             f"Predicted against observed {target}, with 95 % intervals",
         ),
         _drawn(
             "Calibration",
-            "How many observed values lie inside their interval, for every level of confidence. "
-            "On the diagonal the intervals are calibrated; below it they are too narrow, above it "
-            "too wide. The shade is where chance leaves 19 of 20 curves of calibrated intervals: "
-            "the verdict above doubts those that leave it.",
+            "Empirical coverage of the intervals against their nominal coverage. Intervals are "
+            "calibrated on the diagonal, too narrow below it and too wide above it. The shaded "
+            "band contains 95 % of the curves of calibrated intervals: the verdict above rejects "
+            "calibration if the curve leaves it.",
             on_axes(plot.calibration),
             "Observed against expected coverage of the predictive intervals",
         ),
         _drawn(
             "Residuals against error bars",
-            "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
-            "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
+            "Errors may be larger if the predicted standard deviation is larger (to the right). "
+            "About 68 % of the dots should be within one standard deviation, the darkest band, and "
+            "95 % within two.",
             on_axes(plot.residuals_against_std),
             f"Residuals of {target} against the predicted standard deviation",
         ),
@@ -291,16 +294,16 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
     sections = [
         _drawn(
             "Reliability",
-            "How often the predicted class is right, against the probability it was given, in bins "
-            "of a tenth; a larger dot is more rows. On the diagonal the probabilities are "
-            "calibrated; below it too sure, above it too cautious. The bars are where chance "
-            "leaves a calibrated model.",
+            "Share of correct predictions against the predicted probability, in bins of width 0.1; "
+            "larger dots have more samples. Probabilities are calibrated on the diagonal, "
+            "overconfident below it and underconfident above it. The bars are the range of a "
+            "calibrated model by chance.",
             lambda ax: plot.reliability(index, proba, ax=ax),
-            "Share of right predictions against their probability",
+            "Share of correct predictions against their probability",
         ),
         _drawn(
             "Confusion matrix",
-            "Rows of each observed class, by the class predicted; the darker, the larger the share "
+            "Number of samples by observed and predicted class; darker cells have a larger share "
             "of the observed class. Off the diagonal are the errors.",
             lambda ax: plot.confusion_matrix(index, proba, classes.tolist(), ax=ax),
             "Confusion matrix: observed against predicted class",
@@ -311,10 +314,10 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
         name = str(classes[rarer])
         is_rarer, order = (index == rarer).astype(int), [1 - rarer, rarer]
         text = (
-            f"Rows whose probability of {name} is above a threshold are taken for it. Upwards is "
-            "the share of its rows that this finds, to the right the share of other rows taken "
-            "wrongly; the curve is all thresholds. The area under it is the probability that a row "
-            "of this class is ranked above one of the other."
+            f"Samples whose probability of {name} is above a threshold are predicted as {name}. "
+            "The vertical axis is the true positive rate, the horizontal axis the false positive "
+            "rate; the curve runs over all thresholds. The area under it is the probability that a "
+            "sample of this class is ranked above a sample of the other class."
         )
         sections.append(
             _drawn(
@@ -327,11 +330,11 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
     return sections
 
 
-# ---- The rows a reader should look at: those furthest off, and those least certain
+# ---- The samples a reader should look at: the largest errors, and the least certain classes
 
 
 _SHOWN = 10  # rows
-_CELLS = 6  # columns of the table beside them
+_CELLS = 6  # columns of the table that are shown for each
 
 
 def _worst_section(
@@ -354,19 +357,19 @@ def _worst_section(
     n = len(y)
     by_chance = norm.ppf(0.5 * (1.0 + 0.5 ** (1.0 / n)))  # median of the largest of n
     text = (
-        "Rows whose observed value is furthest from the prediction, counted in the standard "
-        f"deviations (std) of its error bar. Among {n:,} rows with calibrated Gaussian error "
-        f"bars the largest is about {by_chance:.1f}. Larger ones are worth a look: wrong cells, or "
-        "rows unlike those the model learned from."
+        "Samples whose observed value is furthest from the prediction, in predicted standard "
+        f"deviations (std). With calibrated Gaussian error bars, the largest distance among {n:,} "
+        f"samples is about {by_chance:.1f}. Larger distances may be errors in the table, or "
+        "samples unlike the training samples."
     )
     header = ["Observed", "Predicted", "Std", "Off by [std]"]
-    return _rows_section("The rows furthest off", text, header, worst, own, rows, important)
+    return _rows_section("Largest errors", text, header, worst, own, rows, important)
 
 
 def _uncertain_section(
     index: Array, predictive: ClassMixture, classes: Array, rows: Rows, important: Sequence[str]
 ) -> Section:
-    """Show the rows with the least certain class, and how much of that more data could settle.
+    """Show the samples with the least certain class, and the epistemic share of their entropy.
 
     `index`, (n,), is the place of each row's class in `classes`.
     """
@@ -384,12 +387,12 @@ def _uncertain_section(
         for j, i in enumerate(least)
     ]
     text = (
-        f"Rows of the largest entropy, in nats: 0 is certain, {number(math.log(len(classes)))} all "
-        "classes alike. Not known is the part of it that more data could remove; the rest is "
-        "classes that overlap."
+        "Samples with the largest entropy, in nats: 0 is certain, "
+        f"{number(math.log(len(classes)))} is a uniform distribution over the classes. The "
+        "epistemic share could be removed by more data; the rest is overlap of the classes."
     )
-    header = ["Observed", "Predicted", "Entropy", "Not known"]
-    return _rows_section("The least certain rows", text, header, least, own, rows, important)
+    header = ["Observed", "Predicted", "Entropy", "Epistemic"]
+    return _rows_section("Least certain samples", text, header, least, own, rows, important)
 
 
 def _rows_section(
@@ -407,7 +410,7 @@ def _rows_section(
     """
     names, n = list(important[:_CELLS]), len(rows.columns)
     if n > len(names):
-        text += f" Of their {n:,} cells the {len(names)} most important are shown."
+        text += f" The {len(names)} most important of {n:,} columns are shown."
     table = [
         [str(rows.numbers[i]), *cells, *(cell(rows.table[name].iloc[i]) for name in names)]
         for i, cells in zip(chosen, own, strict=True)
@@ -423,10 +426,10 @@ def _sections_of_model(model: Any, names: Sequence[str], targets: list[str]) -> 
     history: list[Epoch] = first_network(model).history_
     training = _drawn(
         "Training",
-        "Mean log Z is how well each row was predicted just before the network learned from it; it "
-        f"should rise and level off.{_which(model)}",
+        "Mean log Z is the mean log predictive density of each sample just before the update on "
+        f"it; it should rise and level off.{_which(model)}",
         lambda ax: plot.training_curve(history, ax=ax),
-        "Mean log Z after each pass",
+        "Mean log Z after each epoch",
     )
     return [
         training,
@@ -437,7 +440,7 @@ def _sections_of_model(model: Any, names: Sequence[str], targets: list[str]) -> 
 
 def _which(model: Any) -> str:
     n = len(members(model))
-    return f" Shown is the first of the {n:,} networks." if n else ""
+    return f" The first of the {n:,} networks is shown." if n else ""
 
 
 def cross_validation_sections(model: Any, target: str) -> list[Section]:
@@ -446,7 +449,7 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
         return []
     trials: list[Trial] = model.trials_
     n, k = len(members(model)), len(model.groups_)
-    mixture = f"The {n:,} networks of its folds predict together."
+    mixture = f"The predictive distribution is a mixture of the {n:,} networks of its folds."
     if k > 1:
         mixture = (
             f"The predictive distribution is a mixture of {k:,} candidates with {n // k:,} "
@@ -454,21 +457,21 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
             "the mixture."
         )
     text = (
-        "Candidates were compared by the log-likelihood of out-of-fold rows after calibration; "
-        f"higher is better. Chosen: {choice_in_words(model)}.\n\n"
-        f'{mixture} In the picture and in the table "32 ramps, 50 + 50, evidence cap 10" is a '
-        "candidate with 32 ramps beside each feature, which let a network bend there, two layers "
-        "of 50 units, and an effective sample size of at most ten times the rows; with "
-        f'"logarithm" or another transformation, the networks predict that of {target}.\n\n'
-        f"Calibrated on the same rows: {calibration_in_words(model)}."
+        "Candidates were compared by the out-of-fold log-likelihood after calibration; "
+        f"higher is better. Chosen: {'; '.join(choice_in_words(model).splitlines())}.\n\n"
+        f'{mixture} In the picture and in the table, "32 bins, 50 + 50, evidence cap 10" is a '
+        "candidate with a piecewise-linear encoding with 32 bins per column, two layers of 50 "
+        "units, and an effective sample size of at most ten times the number of samples; with "
+        f'"logarithm" or another transformation, the networks predict the transformed {target}.\n\n'
+        f"Calibration on the same samples: {calibration_in_words(model)}."
     )
     drawn = picture(
         lambda ax: plot.candidate_curves(model, ax=ax),
-        "Log-likelihood of held-out rows against the epochs, a line for each candidate",
+        "Out-of-fold log-likelihood against the epochs, a line for each candidate",
     )
     ranked = sorted(trials, key=lambda trial: (-trial.weight, -trial.best[1]))
     rows = [_trial_row(trial) for trial in ranked]
-    return [Section("How the networks were chosen", text, (_TRIALS_HEADER, rows), [drawn])]
+    return [Section("Model selection", text, (_TRIALS_HEADER, rows), [drawn])]
 
 
 _TRIALS_HEADER = ["Candidate", "Epochs", "Log-likelihood", "Weight", "Why training ended"]

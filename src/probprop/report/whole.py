@@ -38,7 +38,7 @@ class Report:
     html: str
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, whole or not at all; one that was there is replaced."""
+        """Write it to a file, whole or not at all; an existing file is replaced."""
         save_html(path, self.html)
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ def model_report(
         estimator: Any = model.estimator
         page = live_page(
             model,
-            # Training rows that only the model itself predicts are in a page as summaries.
+            # A page contains training rows without out-of-fold predictions as summaries only.
             rows=None if no_rows or held_out is False else frame,
             predictive=estimator.oof_predictive_ if held_out == OUT_OF_FOLD else None,
             train=None if no_rows else train,
@@ -91,15 +91,15 @@ def report(
 ) -> Report:
     """Report on a fitted model in one call: the document that ``probprop report`` writes.
 
-    If `PBPRegressorCV` or `PBPClassifierCV` is given the samples of its `fit`, they are judged on
-    their out-of-fold predictions.
+    If X and y are the training samples of a `PBPRegressorCV` or `PBPClassifierCV`, their
+    out-of-fold predictions are evaluated.
 
     Parameters
     ----------
     model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV, PBPClassifierCV or TableModel
         Fitted.
     X : table or array-like of shape (n, n_features)
-        Samples to judge it on. The document contains up to 300 of them.
+        Samples to evaluate it on. The document contains up to 300 of them.
     y : array-like of shape (n,), or (n, K) for several targets, default=None
         Their targets, with the name of the series, or "target". A `TableModel` has the target among
         the columns of X.
@@ -127,7 +127,7 @@ def report(
         if not hasattr(model, "predict_distribution"):
             raise TypeError(
                 "model must be an estimator of probprop or a TableModel. Got "
-                f"{type(model).__name__}; of a pipeline give the last step, and X as it takes it."
+                f"{type(model).__name__}; for a pipeline, give its last step and the transformed X."
             )
         check_is_fitted(model)
         if y is None:

@@ -1,4 +1,4 @@
-"""Cells as text: which of them are missing, and which numbers and dates they hold."""
+"""Cells as text: which of them are missing, and which numbers and dates they contain."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ NOT_AVAILABLE = (
     *("NA", "N/A", "n/a", "na", "n.a.", "N.A.", "NaN", "nan", "<NA>", "NULL", "Null", "null"),
     *("#N/A", "#NV", "#DIV/0!", "#REF!", "#VALUE!", "-", "?"),
 )
-"""Texts that mean a missing cell, in every column."""
+"""Texts that mean a missing value, in every column."""
 
 NO_NUMBER = (*NOT_AVAILABLE, "None", "none", ".")
-"""Those that do so among numbers; "none" may be a category."""
+"""Texts that mean a missing value among numbers; "none" may be a category."""
 
 
 def missing_texts(na: Sequence[str] | None, *, among_numbers: bool) -> tuple[str, ...]:
-    """Return the texts that mean a missing cell: those of the user, or the usual ones."""
+    """Return the texts that mean a missing value: the user's, or the usual ones."""
     if na is not None:
         return tuple(na)
     return NO_NUMBER if among_numbers else NOT_AVAILABLE
 
 
 def without_texts(column: pd.Series, texts: Sequence[str], known: Sequence[str] = ()) -> pd.Series:
-    """Return the column, missing where it holds one of these texts that is no known category."""
+    """Return the column, missing where it has one of these texts that is not a known category."""
     gone = column.isin([text for text in texts if text not in {*known}]).to_numpy()
     return column.mask(gone) if gone.any() else column
 
 
 def replaced(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFrame:
-    """Return the frame with these columns in place of its own, in time linear in their number."""
+    """Return the frame with these columns replaced, in time linear in their number."""
     if not columns:
         return frame
     new = pd.DataFrame({name: columns.get(str(name), frame[name]) for name in frame}, copy=False)
@@ -48,7 +48,7 @@ def replaced(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFr
 def with_gaps(
     frame: pd.DataFrame, gaps: Callable[[str], tuple[Sequence[str], Sequence[str]]]
 ) -> pd.DataFrame:
-    """Return the frame, missing where a column of text holds one of its texts for that.
+    """Return the frame, missing where a column of text has one of its texts for that.
 
     `gaps` takes the name of a column, and returns these texts and the known categories, which stay.
     """
@@ -58,13 +58,13 @@ def with_gaps(
 
 
 def without_marks(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return the frame, missing where a column of text holds "NA" or the like."""
+    """Return the frame, missing where a column of text has "NA" or the like."""
     texts = missing_texts(na, among_numbers=False)
     return with_gaps(frame, lambda _: (texts, ()))
 
 
 def without_numbers(values: FloatArray, texts: Sequence[str]) -> FloatArray:
-    """Return the values, NaN where one of the texts is that number, such as -999."""
+    """Return the values, NaN where one of the texts is that number, for example -999."""
     if not texts:
         return values
     marks = pd.to_numeric(pd.Series(list(texts), dtype=object), errors="coerce").dropna()
@@ -72,7 +72,7 @@ def without_numbers(values: FloatArray, texts: Sequence[str]) -> FloatArray:
 
 
 def is_text(dtype: Any) -> bool:
-    """Whether a column of this type may hold text."""
+    """Whether a column of this type may contain text."""
     kinds = (pd.StringDtype, pd.CategoricalDtype)
     return bool(types.is_object_dtype(dtype) or isinstance(dtype, kinds))
 
@@ -95,7 +95,7 @@ def floats(column: pd.Series) -> FloatArray:
 
 
 def all_floats(column: pd.Series) -> FloatArray | None:
-    """Return the numbers of a column of text with gaps, (n,); None if a cell is no number."""
+    """Return the numbers of a column of text, (n,); None if a cell is neither that nor missing."""
     values = floats(column)
     return None if (np.isnan(values) & column.notna().to_numpy()).any() else values
 
@@ -160,7 +160,7 @@ def units_of(texts: pd.Series) -> list[str]:
 
 
 def why_text(different: pd.Series) -> str:
-    """Say why different texts, more than half of which are numbers, are not taken as numbers."""
+    """Say why different texts, more than half of which are numbers, are not read as numbers."""
     are_numbers = different.str.fullmatch(rf"\s*{_NUMBER}(?:\s+{_UNIT}|\s*%)?\s*")
     if not are_numbers.mean() > 0.5:
         return ""
@@ -220,7 +220,7 @@ def moments(column: pd.Series, order: Order = "day") -> pd.DatetimeIndex:
 
 
 def _iso(value: Any, order: Order) -> str:
-    """Write a date as 2024-05-31, whatever it was before."""
+    """Write a date as 2024-05-31, in whatever form it was given."""
     text = str(value.isoformat() if hasattr(value, "isoformat") else value)
     if match := re.fullmatch(_YEAR_FIRST, text):
         year, _, month, day, clock = match.groups()

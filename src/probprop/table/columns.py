@@ -1,6 +1,6 @@
-"""What a column holds (numbers, true and false, dates or text), and its values for the encoder.
+"""What a column contains (numbers, true and false, dates or text), and its values for the encoder.
 
-Messages count rows of data from 1. If the index of a frame holds integers, as `read_table` makes
+Messages count rows of data from 1. If the index of a frame has integers, as `read_table` makes
 it, that is the row of the file, even after rows were left out.
 """
 
@@ -35,7 +35,7 @@ _DATE = "|".join(f"(?:{pattern})" for pattern in _DATES)
 
 
 def kind_of(name: str, column: pd.Series) -> Kind:
-    """Decide what a column without missing values holds; refuse what no model can use."""
+    """Decide what a column without missing values contains; refuse what no model can use."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object).map(str)  # also categories that are numbers
     holds = types.infer_dtype(column, skipna=True)
@@ -51,7 +51,7 @@ def kind_of(name: str, column: pd.Series) -> Kind:
         return "number"
     if other := [v for v in column if not isinstance(v, str | int | float | np.number | np.bool_)]:
         raise TableError(
-            f"Column {name!r} holds values of the type {type(other[0]).__name__}, but a model can "
+            f"Column {name!r} has values of the type {type(other[0]).__name__}, but a model can "
             "use only numbers, true and false, or text: drop it."
         )
     values = column.map(str)
@@ -63,7 +63,7 @@ def kind_of(name: str, column: pd.Series) -> Kind:
 
 
 def _check_written(name: str, column: pd.Series, values: pd.Series, different: pd.Series) -> None:
-    """Refuse text that is dates or numbers which are not understood for sure."""
+    """Refuse text with dates or numbers whose form is ambiguous."""
     if different.str.fullmatch(_DATE).all():
         raise _dates(name, different[0])
     numeric = are_numbers(different)
@@ -89,15 +89,16 @@ def are_numbers(texts: pd.Series) -> pd.Series:
 
 def _dates(name: str, value: object) -> TableError:
     return TableError(
-        f"Column {name!r} holds dates or times, such as {str(value)!r}, in a form that is not "
-        "understood for sure: write them as 2024-05-31 or 2024-05-31T12:00, or drop it (--drop)."
+        f"Column {name!r} has dates or times, for example {str(value)!r}, in "
+        "an unsupported or ambiguous form: write them as 2024-05-31 or 2024-05-31T12:00, or drop "
+        "it (--drop)."
     )
 
 
-FILL = "fill them in, or leave out those rows or columns"
+FILL = "fill them in, or drop those rows or columns"
 FILL_OR_MARGINALIZE = (
-    "fill them in, leave out those rows or columns, or fit with --missing marginalize, which "
-    "takes gaps in features"
+    "fill them in, drop those rows or columns, or fit with --missing marginalize, which "
+    "accepts missing values of features"
 )
 
 
@@ -171,7 +172,7 @@ def texts(column: pd.Series) -> Array:
 def _not_numbers(name: str, column: pd.Series, bad: Array) -> TableError:
     first = str(column.iloc[int(np.argmax(bad))])
     point = first.replace(",", ".", 1)
-    advice = "write a number there, say that it means a missing cell (--na)"
+    advice = "write a number there, declare the text a missing value (--na)"
     if point != first and pd.notna(pd.to_numeric(point, errors="coerce")):
         thousands = f" (or {first.replace(',', '')})" if re.search(r",\d{3}$", first) else ""
         advice = f"write decimal points, as in {point}{thousands}"
@@ -183,8 +184,8 @@ def _wrong_cells(name: str, wanted: str, column: pd.Series, bad: Array, advice: 
     others = np.where(np.arange(len(bad)) == place, False, bad)
     like = f" (and the like in {_rows(column, others, 5)})" if others.any() else ""
     return TableError(
-        f"Column {name!r} must hold {wanted}, but has {str(column.iloc[place])[:50]!r} in "
-        f"{_rows(column, bad, 1)}{like}: {advice}, or leave out those rows."
+        f"Column {name!r} must contain {wanted}, but has {str(column.iloc[place])[:50]!r} in "
+        f"{_rows(column, bad, 1)}{like}: {advice}, or drop those rows."
     )
 
 

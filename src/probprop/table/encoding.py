@@ -32,18 +32,20 @@ from probprop.table.columns import (
     written_numbers,
 )
 from probprop.table.names import (
+    COLUMN_FACTS,
+    MISSING,
+    OTHER,
     TableError,
     as_frame,
     check_present,
     choose_features,
+    column_facts,
     is_reserved,
     listed,
+    notes_on,
     select,
 )
 from probprop.table.target import labels_of, targets_of
-
-OTHER, MISSING = "(other)", "(missing)"
-"""Levels of a category column: all rare and unseen values together, and a missing value."""
 
 MOST_LEVELS = 1_000  # of a column; further ones, the rarer, are pooled
 _LEAST_SHARE, _LEAST = 50, 5  # rows a level needs: one in 50 up to five
@@ -64,7 +66,7 @@ class UnknownCategoryWarning(UserWarning):
 
 
 class TableNote(UserWarning):
-    """A decision about a column of a table that a user should know of."""
+    """A decision about a column of a table that a user should know about."""
 
 
 # ---- One column
@@ -100,23 +102,9 @@ class ColumnEncoder:
         return [self.name, *([f"{self.name}={MISSING}"] if self.gaps else [])]
 
     @property
-    def in_words(self) -> str:
-        """How the column is encoded."""
-        if self.dropped:
-            return f"dropped: {self.dropped}"
-        how = "0 or 1" if self.kind == "boolean" else "as is" + ", 1 if missing" * self.gaps
-        if self.kind == "text":
-            how = "rank, one-hot" if self.ranks else "one-hot"
-            how += ", rare levels pooled" * (OTHER in self.levels)
-        if self.kind == "date":
-            how = "year" + "".join(f", {part} (cyclic)" for part in self.parts[1:])
-        return "; ".join([how, *self.notes])
-
-    @property
     def notes(self) -> list[str]:
         """What a user should know of a column that is used."""
-        leak = ["possible leak, since it predicts the target almost alone"] if self.leak else []
-        return [self.note] * bool(self.note) + leak
+        return notes_on(vars(self))
 
     def dates(self, cells: pd.Series) -> pd.DatetimeIndex:
         """Return cells of a date, none of them missing, as moments, (n,)."""
@@ -219,7 +207,7 @@ def _kind_of(name: str, cells: pd.Series, categorical: bool) -> Kind:
 def column_encoder(
     name: str, looks: Mapping[str, Look], *, drop_identifiers: bool = True
 ) -> ColumnEncoder:
-    """Return the encoder of a column, given what each piece holds, by label."""
+    """Return the encoder of a column, given its cells in each piece, by label."""
     found = list(looks.values())
     n, n_missing = sum(each.n for each in found), sum(each.n_missing for each in found)
     if not n and not drop_identifiers:
@@ -443,7 +431,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """What each column that is used holds."""
+        """Kind of each column that is used."""
         return {each.name: each.kind for each in self.used}
 
     def __getitem__(self, name: str) -> ColumnEncoder:
@@ -461,9 +449,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def columns_(self) -> pd.DataFrame:
-        """What each column holds, and how it is encoded."""
-        rows = [(e.name, e.kind, e.in_words, len(e.levels), e.n_missing) for e in self.encoders_]
-        return pd.DataFrame(rows, columns=["column", "kind", "encoding", "levels", "missing"])
+        """Kind, encoding, and numbers of levels and missing values of each column."""
+        return pd.DataFrame([column_facts(vars(e)) for e in self.encoders_], columns=COLUMN_FACTS)
 
     def _categorical(self, names: list[str]) -> list[bool]:
         """Return for each column whether `categorical_features` names it."""
@@ -581,7 +568,7 @@ def times_of(frame: pd.DataFrame, name: str) -> Array:
         return numbers(name, column)
     if kind != "date":
         raise TableError(
-            f"Column {name!r} of times (--time) must hold numbers or dates, but holds {kind}: "
+            f"Column {name!r} of times (--time) must have numbers or dates, but has {kind}: "
             "give another column, or write its values as 2024-05-31."
         )
     order = month_first({name: column}).get(name, "day")
@@ -589,7 +576,7 @@ def times_of(frame: pd.DataFrame, name: str) -> Array:
     return times
 
 
-# ---- The columns of a table that comes in pieces: what each piece holds, and one answer for all
+# ---- The columns of a table that comes in pieces: what each piece contains, and one answer for all
 
 
 _IN_WORDS = {"number": "numbers", "boolean": "true and false", "date": "dates", "text": "text"}
@@ -687,14 +674,14 @@ def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
 
 
 def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:
-    """Return what a column holds in all pieces, given what it holds in each, by label."""
+    """Return the kind of a column in all pieces, given its kind in each, by label."""
     if not held:
         raise TableError(f"Column {name!r} has no value in any row: leave it out.")
     label, kind = next(iter(held.items()))
     for other, its in held.items():
         if its != kind:
             raise TableError(
-                f"Column {name!r} holds {_IN_WORDS[its]} in {other}, but {_IN_WORDS[kind]} in "
+                f"Column {name!r} has {_IN_WORDS[its]} in {other}, but {_IN_WORDS[kind]} in "
                 f"{label}: write it with one type in all of them, or leave it out."
             )
     return kind

@@ -64,8 +64,8 @@ class TableModel:
     """A fitted estimator with the names of the columns of a table, and their encoder.
 
     A missing value is an error, unless the estimator has ``missing="marginalize"``. An unknown
-    category is taken as the pool of rare ones; if there is none, it gives a warning and is missing,
-    or has 0 in all inputs of the column if missing values are an error.
+    category is encoded as the pool of rare levels; if there is none, it gives a warning and is
+    missing, or has 0 in all inputs of the column if missing values are an error.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ class TableModel:
         Columns with the weights of the rows and the errors of the targets, which `update` needs
         too. Predictions are for rows of mean weight without known errors.
     na : tuple of str, default=None
-        Texts that mean a missing cell, as for `read_table`, unless they are known categories.
+        Texts that mean a missing value, as for `read_table`, unless they are known categories.
     baseline : tuple of (float, float), default=()
         Mean and standard deviation of each target over the training rows, in target units. It is
         empty for classes, and if it is not known. `update` leaves it as it is.
     scores : dict, default=None
-        How good the model was when it was fitted, or None if that is not known: ``measured_on``,
+        Scores of the model when it was fitted, or None if they are not known: ``measured_on``,
         "out-of-fold" or "held-out", ``n_samples`` of them, ``positive_class`` of two classes, and
         ``targets``, which has for each target a dict of scores, None where a score is not defined.
         `update` leaves it as it is.
@@ -131,19 +131,19 @@ class TableModel:
 
     @property
     def target_kind(self) -> Kind:
-        """What each target holds: ``"number"``, ``"boolean"`` or ``"text"``."""
+        """Kind of each target: ``"number"``, ``"boolean"`` or ``"text"``."""
         if self.classes is None or self.classes.dtype.kind in "iu":
             return "number"
         return "boolean" if self.classes.dtype.kind == "b" else "text"
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """What each feature holds: ``"number"``, ``"boolean"``, ``"date"`` or ``"text"``."""
+        """Kind of each feature: ``"number"``, ``"boolean"``, ``"date"`` or ``"text"``."""
         return self.encoder.kinds
 
     @property
     def all_kinds(self) -> dict[str, Kind]:
-        """What each feature and each target holds, as `read_table` takes it."""
+        """Kind of each feature and each target, as `read_table` takes it."""
         return self.kinds | dict.fromkeys(self.targets, self.target_kind)
 
     @property
@@ -230,8 +230,8 @@ class TableModel:
     ) -> TargetDistribution | ClassMixture:
         """Return the predictive distribution of the target for every row of a table.
 
-        `options` are those of `predict_distribution` of the estimator, such as `sample_weight`. The
-        column of weights is not used.
+        `options` are arguments of the estimator's `predict_distribution`, such as `sample_weight`.
+        The column of weights is not used.
         """
         return self.estimator.predict_distribution(self.encode(frame), **options)
 
@@ -239,7 +239,7 @@ class TableModel:
         """Predict the mean of the target, or its most probable class, for every row of a table.
 
         The result has shape (n,), or (n, K) for several targets, in target units. `options` are
-        those of `predict` of the estimator, such as ``return_std=True`` of regressors.
+        arguments of `predict` of the estimator, for example ``return_std=True`` of regressors.
         """
         return self.estimator.predict(self.encode(frame), **options)
 
@@ -304,7 +304,7 @@ def fit_table_model(
         Columns to leave out.
     estimator : estimator of probprop, default=None
         A clone of it is fitted. With ``missing="marginalize"`` features may have missing values.
-        None is ``PBPClassifier(missing="marginalize")`` if the target holds text, true and false,
+        None is ``PBPClassifier(missing="marginalize")`` if the target has text, true and false,
         or two different whole numbers, and ``PBPRegressor(missing="marginalize")`` otherwise.
     random_state : int, RandomState instance or None, default=0
         The seed, if `estimator` has none of its own.
@@ -317,19 +317,19 @@ def fit_table_model(
         Column of the known standard deviations of the target, one for each target: `y_std` of
         `PBPRegressor`. It is no feature.
     group : str, default=None
-        Column whose equal values mark samples that belong together, such as repeated measurements.
+        Column whose equal values mark samples of one group, for example repeated measurements.
         The folds of a cross-validated `estimator` keep them together: `groups` of its `fit`. The
         column is excluded from the features.
     time : str, default=None
         Column of numbers or dates. The folds of a cross-validated `estimator` then predict the
-        future from the past: the later half of the samples is held out in `cv` consecutive blocks,
+        future from the past: the later half of the samples is predicted in `cv` consecutive blocks,
         each predicted by a network trained on all samples before it. The column stays a feature.
     na : sequence of str, default=None
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
         A file for the state of the training, as for `PBPRegressor.fit`.
     encoder : TableEncoder, default=None
-        Fitted on the features of this table, in place of `features` and `drop`.
+        Fitted on the features of this table; replaces `features` and `drop`.
 
     Examples
     --------

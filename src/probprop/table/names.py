@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,11 @@ DEFAULT_SEED = 0
 
 RESERVED = "probprop_"
 """The columns that ``probprop active`` writes begin with this; no model learns them."""
+
+OTHER, MISSING = "(other)", "(missing)"
+"""Levels of a category column: all rare and unseen values together, and a missing value."""
+
+COLUMN_FACTS = ["column", "kind", "encoding", "levels", "missing"]
 
 FORMATS = "give a CSV, TSV, Parquet, JSON lines or Excel file"
 
@@ -44,6 +49,27 @@ def plural(n: int, noun: str) -> str:
     """
     many = f"{noun[:-1]}ies" if noun.endswith("y") else noun + ("es" if noun[-1] == "s" else "s")
     return f"{n:,} {noun if n == 1 else many}"
+
+
+def column_facts(encoder: Mapping[str, Any]) -> tuple[str, str, str, int, int]:
+    """Return the `COLUMN_FACTS` of a column, given the attributes of its encoder, as in a file."""
+    kind, levels = encoder["kind"], encoder["levels"]
+    how = "0 or 1" if kind == "boolean" else "as is" + ", 1 if missing" * bool(encoder.get("gaps"))
+    if kind == "text":
+        how = "rank, one-hot" if encoder.get("ranks") else "one-hot"
+        how += ", rare levels pooled" * (OTHER in levels)
+    if kind == "date":
+        how = "year" + "".join(f", {part} (cyclic)" for part in encoder["parts"][1:])
+    words = "; ".join([how, *notes_on(encoder)])
+    if encoder["dropped"]:
+        words = f"dropped: {encoder['dropped']}"
+    return encoder["name"], kind, words, len(levels), encoder["n_missing"]
+
+
+def notes_on(encoder: Mapping[str, Any]) -> list[str]:
+    """Return what a user should know of a column, given the attributes of its encoder."""
+    leak = "possible leak, since it predicts the target almost alone" if encoder["leak"] else ""
+    return [note for note in (encoder.get("note"), leak) if note]
 
 
 # ---- What is wrong with a table, in words

@@ -81,10 +81,10 @@ def read_table(
         The columns wanted, in this order; None means all.
     kinds : mapping of str to str, default=None
         `TableModel.kinds`, to read a text file for a model: see `iter_table`. None finds what a
-        column holds from all its cells.
+        column contains from all its cells.
     na : sequence of str, default=None
-        Texts that mean a missing cell, besides the empty one. None means "NA", "N/A", "null",
-        "nan", "?", "-" and the like, and among numbers "none" and "." too.
+        Texts that mean a missing value, in addition to the empty text. None means "NA", "N/A",
+        "null", "nan", "?", "-" and the like, and among numbers "none" and "." too.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def iter_table(
     Parameters
     ----------
     path, columns, na
-        As for `read_table`. Spreadsheets and JSON are held in memory.
+        As for `read_table`. Spreadsheets and JSON are read into memory.
     chunk_rows : int, default=100_000
     kinds : mapping of str to str, default=None
         `TableModel.kinds`. Cells of a text file stay text, since what they look like may change
@@ -186,7 +186,7 @@ def _as_text(file: Opened) -> Opened:
 
 
 def _with_layout(file: Opened) -> Opened:
-    """Return text with a delimiter, or a spreadsheet as such, and what was found out about it."""
+    """Return text with a delimiter, or a spreadsheet, and what was found out about it."""
     if file.start.startswith(_SHEETS):
         text, sheet = _sheet_as_csv(file.label, file.content)
         file = replace(file, content=text, what=f"spreadsheet, sheet {sheet!r}")
@@ -224,7 +224,7 @@ def _parquet_frames(
 
     label = source.label
     with reading_parquet(label):
-        # Else it would hold all that it has read, and all columns of a row group at a time.
+        # Otherwise it would keep all that it has read, and all columns of a row group at a time.
         buffer = 0 if chunk_rows is None else _BUFFER
         parquet = pq.ParquetFile(source.content, pre_buffer=False, buffer_size=buffer)
         names = parquet.schema_arrow.names
@@ -398,7 +398,7 @@ def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableErro
 def with_numbers(
     frame: pd.DataFrame, kinds: Mapping[str, str], decimal: str, na: Sequence[str] | None
 ) -> pd.DataFrame:
-    """Return cells of text with those of each column of numbers as floats, if all are numbers."""
+    """Return cells of text; columns in which all cells are numbers become floats."""
     columns = {}
     for name, dtype in frame.dtypes.items():
         if kinds.get(name) != "number" or not is_text(dtype):
@@ -417,7 +417,7 @@ def with_numbers(
 
 
 def _plain_numbers(cells: pd.Series, decimal: str) -> FloatArray | None:
-    """Return text with gaps as numbers, (n,); None if a cell is none with this decimal sign."""
+    """Return text as numbers, (n,), NaN where missing; None if a cell is not a number."""
     values = all_floats(cells)
     return all_floats(_pointed(cells)) if values is None and decimal == "," else values
 
@@ -471,7 +471,7 @@ def _settled(frame: pd.DataFrame, decimal: str, na: Sequence[str] | None) -> pd.
 _CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
 _CHUNK_ROWS = 100_000
 _CELL = 8  # bytes
-_COPIES = 5  # of the cells, at the peak of a fit: the table, its rows held out, and X
+_COPIES = 5  # of the cells, at the peak of a fit: the table, its test set, and X
 _UNPACKED = 5  # times a compressed file, about
 
 
@@ -482,7 +482,7 @@ class _Size(NamedTuple):
 
 
 def _size(path: str) -> _Size | None:
-    """Return about how large a table is; None if nobody knows before it is read."""
+    """Return about how large a table is; None if that is unknown before it is read."""
     if path == "-" or not os.path.isfile(path):
         return None
     with opened(path) as file:
@@ -512,7 +512,7 @@ def plan_chunks(path: str) -> tuple[int | None, int]:
 
 
 def memory_needed(paths: Sequence[str]) -> int:
-    """Return about how many bytes a fit on the whole table takes, beside the libraries.
+    """Return about how many bytes a fit on the whole table takes, without the libraries.
 
     What comes from standard input is not known, and counted as nothing.
     """
@@ -596,7 +596,7 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"BZh": ("bzip2", bz2.BZ2File),
     b"\xfd7zXZ": ("xz", lzma.LZMAFile),
 }
-# UTF-32 first: its mark begins with that of UTF-16.
+# UTF-32 first: its mark begins with the mark of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",

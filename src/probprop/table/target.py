@@ -34,7 +34,7 @@ def guess_task(column: pd.Series) -> tuple[Task, str]:
     """Decide whether a target without missing values is a number or a class, and say so in words.
 
     Text, true and false, and two different whole numbers are classes; other numbers are numbers. A
-    column of text most of whose cells are numbers holds numbers, with mistakes.
+    column of text most of whose cells are numbers is numeric, with mistakes.
     """
     if types.is_bool_dtype(column) or types.infer_dtype(column) == "boolean":
         return "classification", "true and false: classification"
@@ -63,7 +63,7 @@ def decide_task(given: pd.DataFrame, targets: Sequence[str]) -> tuple[Task, str]
     for target, (task, words) in guesses.items():
         if len(targets) > 1 and task == "classification":
             raise TableError(
-                f"{target!r} holds {words}; several targets must all hold numbers: fit a model of "
+                f"{target!r} has {words}; several targets must all be numeric: fit a model of "
                 "its own to this one."
             )
     return guesses[targets[0]]
@@ -73,7 +73,7 @@ def check_one_target(targets: Sequence[str]) -> None:
     """Refuse several targets where they are classes."""
     if len(targets) > 1:
         raise TableError(
-            f"Several targets, {listed(targets)}, must all hold numbers, not classes: give one "
+            f"Several targets, {listed(targets)}, must all be numeric, not classes: give one "
             "target, or predict numbers (--task regression)."
         )
 
@@ -85,7 +85,7 @@ def target_of(given: pd.DataFrame, target: str) -> FloatArray:
     is_number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
     if not is_number and _mostly_text(column):
         raise TableError(
-            f"The target {target!r} must hold numbers, but has {str(column.iloc[0])[:50]!r} and "
+            f"The target {target!r} must be numeric, but has {str(column.iloc[0])[:50]!r} and "
             "the like: give a column of numbers as the target."
         )
     return numbers(target, column)
@@ -115,8 +115,9 @@ def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Arr
         kind = kind_of(target, column)
     if kind == "date":
         raise TableError(
-            f"The target {target!r} holds dates, such as {str(column.iloc[0])!r}, which are "
-            "neither numbers nor classes: predict a number, such as the days since the first one."
+            f"The target {target!r} has dates, for example {str(column.iloc[0])!r}, which are "
+            "neither numbers nor classes: predict a number, for example the days since the first "
+            "date."
         )
     if kind == "boolean":
         return booleans(target, column).astype(bool)
@@ -124,7 +125,7 @@ def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Arr
 
 
 def _check_number(target: str, column: pd.Series) -> None:
-    """Refuse one class, and so many that they must be something else."""
+    """Refuse a single class, and too many classes."""
     different = column.astype(object).map(str).unique()
     n = len(different)
     if n == 1:
@@ -135,8 +136,8 @@ def _check_number(target: str, column: pd.Series) -> None:
     if n > _MOST_CLASSES or (n > _MANY and n > 0.5 * len(column)):
         raise TableError(
             f"The target {target!r} has {n} different values in {len(column)} rows, such as "
-            f"{different[0][:50]!r}, as measurements or names of the rows have: give a column "
-            "of classes, or predict a number (--task regression)."
+            f"{different[0][:50]!r}, like measurements or identifiers: give a column of classes, "
+            "or predict a number (--task regression)."
         )
 
 
@@ -161,7 +162,7 @@ def check_known(labels: Array, classes: Array, target: str) -> None:
         raise TableError(
             f"The target {target!r} has {first!r}, a class that the model does not know, in "
             f"{n} row{'s' * (n > 1)}{' (or others like it)' * (n > 1)}: it knows "
-            f"{listed(classes.tolist())}. Leave out those rows, or fit a model on all classes."
+            f"{listed(classes.tolist())}. Drop those rows, or fit a model on all classes."
         )
 
 
@@ -208,7 +209,7 @@ class Counting:
         weights = self.weights(frame)
         if len(weights) and not weights.any():
             raise TableError(
-                f"Column {self.weight!r} is 0 in every row, and rows of weight 0 are left out: "
+                f"Column {self.weight!r} is 0 in every row, and rows of weight 0 are dropped: "
                 "give some rows a weight above 0."
             )
         return frame if weights.all() else frame[weights > 0.0]

@@ -382,7 +382,7 @@ def test_two_classes_are_told_by_the_positive_one(browser: Browser, tmp_path: Pa
     assert "probability of yes" in words
     texts = browser.evaluate("document.querySelector('#what-if').innerText")
     assert "Change of the probability of yes" in texts
-    assert "Across: probability of yes" in texts
+    assert "Horizontal: probability of yes" in texts
 
 
 def test_the_density_holds_the_probability_of_its_interval(browser: Browser, page: Path) -> None:

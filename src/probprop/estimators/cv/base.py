@@ -98,7 +98,7 @@ class Outputs(NamedTuple):
 
 
 class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Networks that are chosen, calibrated and averaged by cross-validation."""
+    """Networks that are selected, calibrated and averaged by cross-validation."""
 
     _member: ClassVar[type[Member]]
     _scorer: ClassVar[Any]  # RegressionScorer or ClassificationScorer
@@ -214,7 +214,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         callback: Callable[[Share], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Stack:
-        """Choose, train and calibrate the members."""
+        """Select, train and calibrate the members."""
         policy.read_budget(self.budget)
         if auto := isinstance(self.cv, str):
             check_option("cv", self.cv, ["auto"])
@@ -222,7 +222,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         rng, n = check_random_state(self.random_state), len(data.y)
         X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
         if weights is not None and not np.asarray(weights).all():
-            # Rows of weight 0 are left out, but `cv` and `groups` are about all rows.
+            # Rows of weight 0 are dropped, but `cv` and `groups` refer to all rows.
             X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
         line, bounds, order = policy_of(self, n), fit_bounds(data.X.X), None
         data = replace(data, X=Inputs(bounds.apply(data.X.X)))
@@ -284,7 +284,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
 
     def _calibration_after(self, data: TrainingData, rows: Completed, folds: Sequence[Fold]) -> Any:
-        """Return the calibration after new samples, predicted before the members learn them."""
+        """Return the calibration after new samples, predicted before the members are updated."""
         held_out = HeldOut([fold for fold in folds if len(fold.test)])
         scorer, a2 = self._scorer(data.likelihood), float(self.calibration_.factor)
         parts = list[Any]()

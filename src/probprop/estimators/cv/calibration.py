@@ -262,8 +262,8 @@ class Range:
         return distance
 
     def std(self, X: Array) -> FloatArray:
-        """Return the standard deviation of rows for lying outside, (n,); missing is inside."""
-        known = np.fmax(np.abs(self.outside(X)), 0.0)  # 0 in place of NaN
+        """Return the std of rows by their distance outside, (n,); missing values are inside."""
+        known = np.fmax(np.abs(self.outside(X)), 0.0)  # 0 for NaN
         std: FloatArray = self.slope * np.sqrt((known**2).sum(axis=1))
         return std
 
@@ -512,7 +512,7 @@ class Support(NamedTuple):
         if bad.size:
             raise ValueError(
                 f"y must lie in the support, from {low} to {high}. Got {float(bad[0])}, and "
-                f"{bad.size} such targets in {y.size}."
+                f"{bad.size} of {y.size} targets are outside."
             )
         return cls(float(low), float(high), True)
 
@@ -576,8 +576,8 @@ class RegressionScorer:
             learned = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
             gain = weighted_mean(learned.gain, oof.weights)
             found = replace(found, gain=gain, gain_error=standard_error(learned.gain, oof.weights))
-            # Any gain will do: one standard error refused nine networks of which seven helped on
-            # test rows.
+            # Any gain is accepted: a threshold of one standard error rejected nine networks, of
+            # which seven improved the log-likelihood of test rows.
             if self.noise == "input" or gain > 0.0:
                 found, h = replace(found, noise=learned.network), learned.held_out
                 aleatoric_stds = aleatoric_stds * np.sqrt(h.factor)

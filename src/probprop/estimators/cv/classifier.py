@@ -19,7 +19,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Classification by PBP networks selected, calibrated and averaged by cross-validation.
 
     As `PBPRegressorCV`, but candidates are compared and stacked by the log-loss of out-of-fold
-    samples. One temperature, found there too, calibrates the probabilities of the networks.
+    samples. One temperature, estimated on them, calibrates the probabilities of the networks.
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         As in `PBPRegressorCV`; folds of "auto" and of an int are stratified by class. Every network
         has all classes.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
-        one of 10 or 48, or two of 48; or piecewise-linear encoding with 16 bins and a layer of 48.
-        With more samples: columns alone, with no hidden layer, one of 96, or two of 48; or 32 bins
-        and a layer of 96. The evidence cap is 10 or 30.
+        Candidates to compare. "auto" with fewer than 1,000 samples: columns alone, with no hidden
+        layer, one of 10 or 48, or two of 48; or piecewise-linear encoding with 16 bins and a layer
+        of 48. With more samples: columns alone, with no hidden layer, one of 96, or two of 48; or
+        32 bins and a layer of 96. The evidence cap is 10 or 30.
     budget : {"fast", "good", "best"}, default="good"
         "fast": up to 80 epochs, one layer of 48 (96), evidence cap 10; "good": up to 320 epochs;
-        "best": up to 1,280 epochs, with 64 bins and two layers of 96 too. With more than 32
+        "best": up to 1,280 epochs, also with 64 bins and with two layers of 96. With more than 32
         classes, see the notes.
     categorical_features : "from_dtype", sequence of str or int, or mask, default="from_dtype"
         Columns of X whose values are categories, as in `TableEncoder`.
@@ -71,7 +71,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     -----
     The time of an epoch grows with the number of classes. With K > 32 classes, the numbers of
     epochs of a `budget` are therefore multiplied by 32/K, at least by 0.1, the last comparison is
-    left out, and "auto" has the evidence cap 10 only: "good" trains up to 52 epochs with 100
+    skipped, and "auto" has the evidence cap 10 only: "good" trains up to 52 epochs with 100
     classes. From 100,000 samples on, see the notes of `PBPRegressorCV`.
 
     Examples

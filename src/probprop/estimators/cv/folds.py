@@ -103,7 +103,7 @@ def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified:
     n_groups = len(np.unique(groups))
     if n_groups < 2:
         raise ValueError(
-            f"groups must have at least 2 different values, so that rows can be held out. "
+            f"groups must have at least 2 different values, for training and validation. "
             f"Got {n_groups}."
         )
     n_folds = min(cv, n_groups)
@@ -139,8 +139,7 @@ def time_folds(times: Array, n_folds: int) -> list[tuple[Array, Array]]:
         starts = np.unique(in_order)[1:2]
     if not len(starts):
         raise ValueError(
-            "times must have at least 2 different values, so that the future can be held out. "
-            "Got 1."
+            "times must have at least 2 different values, for training and validation. Got 1."
         )
     block = np.searchsorted(starts, times, side="right")
     numbers = range(len(starts), 0, -1)
@@ -202,13 +201,13 @@ class Encodings:
         return one_hot_sets(self.X)
 
     def bins_that_fit(self, n_bins: int) -> int:
-        """Halve the number of bins until all columns together have few ramps; 1 is none at all."""
+        """Halve the number of bins until the columns together have few; 1 is no encoding."""
         while n_bins > 1 and len(self.state(n_bins).column) > MOST_RAMPS:
             n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
         return n_bins
 
     def inputs(self, n_bins: int | None) -> Inputs:
-        """Return all rows in that encoding, with Gaussians in place of missing values."""
+        """Return all rows in that encoding, with Gaussians for missing values."""
         if n_bins not in self._inputs:
             self._inputs[n_bins] = self.completed.inputs(self.of(n_bins), self.dtype)
         return self._inputs[n_bins]

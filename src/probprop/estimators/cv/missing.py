@@ -1,16 +1,16 @@
 """Missing values, completed from the features that are present.
 
 Column j has normal scores u_j = Phi^-1(F_j(x_j)), with F_j interpolated between quantiles. Scores,
-and ramps between quantiles of them, are standardized; a Gaussian N(0, S) over all of these inputs
-is the model of the joint distribution of the features. Given the inputs o of the features that
-are present, the missing ones have the mean S_mo S_oo^-1 a_o and the covariance S_mm - S_mo S_oo^-1
-S_om.
+and their piecewise-linear encoding (ramps), are standardized; a Gaussian N(0, S) over all of these
+inputs is the model of the joint distribution of the features. Given the inputs o of the features
+that are present, the missing ones have the mean S_mo S_oo^-1 a_o and the covariance S_mm - S_mo
+S_oo^-1 S_om.
 
 The scores of a sample's missing features are then placed at quasi-random nodes of that Gaussian.
-Each node is a completed sample, whose values occur in the training samples or lie between two that
-do. The ramps follow from the scores. A node counts less the less likely its ramps are: so a value
-that never occurs together with the present ones has almost no weight, unlike under a Gaussian
-alone.
+Each node is a completed sample, whose values occur in the training samples or are interpolated
+between two of them. The scores determine the ramps. Nodes are weighted by the density of their
+ramps: a value that never occurs together with the present values has almost no weight, unlike
+under a Gaussian alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from probprop.inference.inputs import Inputs, Samples, normal_nodes
 
 N_NODES = 32  # completed samples of a sample with missing values
 # Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
-# than this, they are taken as independent.
+# than this, they are treated as independent.
 MOST_INPUTS = 512
 LARGEST_FACTOR = 100.0  # the largest variance scaling factor that is tried
 _MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed

@@ -74,7 +74,7 @@ class Policy:
 
 # Layers of 48 and 96 units fill vectors of 16 numbers of single precision: training takes a fifth
 # less time than with 50 units, at the same log-likelihood (`benchmarks.guide.bases`). Replayed:
-# evidence cap 30 gains 0.04 nats over 10 alone, no cap and 8 or 32 bins beside 16 gain nothing,
+# evidence cap 30 gains 0.04 nats over 10 alone, no cap and 8 or 32 bins besides 16 gain nothing,
 # logarithms of skewed columns nothing; three search folds cost 0.74 of five and lose 0.005 nats,
 # two cost 0.60 and lose 0.011. A prior per column for the encoded candidates of evidence cap 10
 # gains 0.013 nats and 1 % in CRPS (six density sets, two repetitions); for cap 30 0.004, for both
@@ -117,7 +117,7 @@ class Candidate:
     Parameters
     ----------
     n_bins : int or None, default=None
-        Bins per column of the piecewise-linear encoding, at least 2. None is the columns alone.
+        Bins per column of the piecewise-linear encoding, at least 2. None uses the columns alone.
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. The attribute is a tuple.
     evidence_cap : float or None, default=None
@@ -128,8 +128,8 @@ class Candidate:
         which must be above 0. None uses the targets as they are.
     noise : {"auto", "constant", "input"}, default="auto"
         Regression only: whether the calibrated noise is the same everywhere, or heteroscedastic, by
-        a noise network trained on out-of-fold residuals. "auto" uses that network if it gains
-        anything on samples that it has not seen.
+        a noise network trained on out-of-fold residuals. "auto" uses that network if it improves
+        the log-likelihood of samples that it was not trained on.
     prior : {"shared", "per_column"}, default="shared"
         Regression only: as in `PBPRegressor`.
     output_layer : {"mean_field", "full"}, default="mean_field"

@@ -52,44 +52,45 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     Candidates, which differ in the encoding of the features, in depth and in the evidence cap,
     are trained in parallel on folds. Successive halving with early stopping compares them by their
     out-of-fold log-likelihood. The prediction is a mixture of the best ones, stacked with weights
-    that maximize that log-likelihood. One factor calibrates the variances of their networks on
-    out-of-fold samples; a small network learns heteroscedastic noise there, and PIT recalibration
-    the shape of the distribution, where that helps.
+    that maximize this log-likelihood. A variance scaling factor is estimated on out-of-fold
+    samples. A small network of heteroscedastic noise and a PIT recalibration of the shape are
+    trained there, too, and used if they help.
 
     Parameters
     ----------
     cv : "auto", int, splitter or iterable of (train, test), default="auto"
         "auto" is five folds of shuffled samples, or of the groups passed to `fit`, fewer if there
         are fewer of them; from 5,000 samples on, see the notes. An int, at least 2, is another
-        number of folds at any size. Else a splitter of scikit-learn, or what one yields.
+        number of folds at any size. Otherwise a splitter of scikit-learn, or what one yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto": columns alone or with 16 ramps each (32 from 5,000 samples on),
-        one or two layers of 48, and columns alone without a hidden layer; evidence cap 10 or 30,
-        from 500 samples on with a prior per column for those with ramps and cap 10. If an exact
-        output layer clearly helps the best of them, all are also offered with one.
-        From 100 samples on, if all targets are above 0 and their errors grow with them, a power of
-        the targets is used if it gains two standard errors on out-of-fold samples.
+        Candidates to compare. "auto": columns alone or with a piecewise-linear encoding with 16
+        bins each (32 from 5,000 samples on), one or two layers of 48, and columns alone without a
+        hidden layer; evidence cap 10 or 30, from 500 samples on with a prior per column for encoded
+        candidates with cap 10. If an exact output layer clearly improves the best candidate, all
+        candidates are also compared with one. From 100 samples on, if all targets are above 0 and
+        their errors grow with them, a Box-Cox transformation of the targets is used if it improves
+        the out-of-fold log-likelihood by two standard errors.
     budget : {"fast", "good", "best"}, default="good"
         "fast": up to 80 epochs, one layer, evidence cap 10; "good": up to 320 epochs; "best": up to
-        1,280 epochs, with 64 ramps and two layers of 96 too.
+        1,280 epochs, also with 64 bins and with two layers of 96.
     categorical_features : "from_dtype", sequence of str or int, or mask, default="from_dtype"
         Columns of X whose values are categories, as in `TableEncoder`. "from_dtype": in tables,
-        columns of a category type, and text.
+        category and text columns.
     support : "auto", None or tuple of (float or None, float or None), default="auto"
         Range of the target: the predictive distribution has no mass outside. None as an end
-        means no bound. "auto": if no target of 100 or more is negative, 0 is the lower end; if
-        none is above 1 either, 1 is the upper end. None: the support is not bounded.
+        means no bound. "auto": if there are 100 targets or more and none is negative, 0 is the
+        lower end; if none is above 1 either, 1 is the upper end. None: no bounds.
     missing : {"auto", "error", "marginalize"}, default="auto"
-        How NaN in X is treated: as an error, or as a missing value. Then the prediction of a sample
-        is the mean over 32 ways to complete it from its other values, by a joint distribution of
-        the features, with error bars calibrated on masked out-of-fold samples. "auto" does so if
-        values are missing in `fit`; else it takes no time in `fit`, a Gaussian copula completes
-        missing values in predictions, and their error bars are not calibrated.
+        How NaN in X is treated: as an error, or as a missing value. Missing values are marginalized
+        over 32 completions given the other values of the sample, by a joint distribution of the
+        features, with error bars calibrated on masked out-of-fold samples. "auto" does so if values
+        are missing in `fit`; otherwise a Gaussian copula completes missing values in predictions,
+        whose error bars are not calibrated.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
-        Number of threads, without influence on the result; None is 1 outside of a
-        ``joblib.parallel_config``, -1 all processors. With "dask" there, all workers train.
+        Number of threads. The result does not depend on it. None is 1 outside of a
+        ``joblib.parallel_config``, -1 all processors. With the backend "dask", all workers train.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
@@ -210,16 +211,17 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     ) -> Self:
         """Update the model with new samples. The first call is equivalent to `fit`.
 
-        Each sample belongs to one fold, in turn. The network of that fold predicts it before the
-        others make one pass over it, in the order given; that updates the calibration too.
-        Encoding, choice, learned shape, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
+        Samples are assigned to the folds in turn. The network of a fold predicts its samples, which
+        updates the calibration, before the other networks are trained on them for one epoch, in
+        the order given. Encoding, selection, recalibration, `oof_predictive_` and `oof_rows_` are
+        not changed.
         Ctrl-C, or an error, leaves the estimator as it was before the call.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Above 0 where the members predict a power of the target.
+            Must be above 0 if the members predict a Box-Cox transformation of the target.
         sample_weight : array-like of shape (n_samples,), default=None
             In the units of `fit`, and divided by its mean weight; None is that mean weight.
         y_std : None
@@ -371,10 +373,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             g, bad = self.calibration_.transformation, data.y[~(data.y > 0.0)]
             if g is not None and bad.size:
                 raise ValueError(
-                    "This PBPRegressorCV predicts a power of the targets, since all that it was "
-                    f"fitted to are above 0. Got {float(bad[0])}, and {bad.size} such targets in "
-                    f"{data.y.size}. Leave them out, or fit again, with all rows or with "
-                    "`candidates` that have no power."
+                    "The model was fitted on a Box-Cox-transformed target; y must be strictly "
+                    f"positive. Got {float(bad[0])}, and {bad.size} of {data.y.size} targets are "
+                    "not positive. Drop them, or fit again, with all samples or with `candidates` "
+                    "without a power."
                 )
             return data if g is None else replace(data, y=g.forward(data.y))
         if data.y.ndim > 1:
@@ -385,7 +387,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             )
         if len(data.y) < 2:
             raise ValueError(
-                "PBPRegressorCV needs at least 2 rows, so that one can be held out. "
+                "PBPRegressorCV needs at least 2 samples for cross-validation. "
                 f"Got n_samples = {len(data.y)}."
             )
         return data
@@ -407,7 +409,7 @@ class _Members(NamedTuple):
 def _along(members: _Members, law: Callable[[Moments], Mixture | TransformedMixture]) -> _Members:
     """Return the moments of the mixture of members, (n,), and their gradients, (n, n_features).
 
-    Moments of the members have exact gradients; along each, those of the mixture are differences.
+    Moments of the members have exact gradients; gradients of the mixture are finite differences.
     """
     m, d = members
 

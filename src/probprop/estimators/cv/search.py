@@ -81,7 +81,7 @@ Advanced = tuple[list[Run], BaseException | None]
 Step = Callable[[Sequence[Run], int, int], Advanced]
 
 
-# ---- Trainings side by side: in threads of this process, or as tasks of a joblib backend
+# ---- Trainings in parallel: in threads of this process, or as tasks of a joblib backend
 
 
 def is_elsewhere() -> bool:
@@ -132,7 +132,7 @@ def with_rows_of(run: Run, before: Run) -> Run:
 class Problem:
     """The samples, the folds and the scorer that all trials share."""
 
-    encodings: Encodings  # of the samples; the dtype is that of the weights too
+    encodings: Encodings  # of the samples; the weights have the same dtype
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     folds: Sequence[Fold]  # each has a network of every stacked trial
     scorer: Scorer
@@ -285,7 +285,7 @@ def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | No
     train, rng = side_by_side(fold.train), RandomState(fold.seed)
     y, weights = problem.y[train], problem.weights_of(train)
     if sibling is not None:
-        X = Inputs(sibling.rows.X)  # without gaps: what was missing there is in X_var
+        X = Inputs(sibling.rows.X)  # without missing values, whose variance is in X_var
         before = training.start(plan, X, y, rng, sibling.fitted.standardizer, near_draw=True)
         run = training.begin(plan, before, X, y, rng, weights=weights)
         return run._replace(rows=run.rows._replace(X_var=sibling.rows.X_var))
@@ -565,7 +565,7 @@ class Search:
     def _with_exact_layers(self, trials: Sequence[Running]) -> list[Running]:
         """Return trials whose trained networks have an exact output layer.
 
-        None, unless it clearly helps the best of them: where there is noise it does not.
+        The result is empty unless the layer clearly improves the best trial, as without noise.
         """
         ranked = sorted(filter(_takes_exact_layer, trials), key=lambda trial: -trial.score)
         if not ranked or (first := _with_exact_layer(ranked[0], self.problem)).best is None:
@@ -789,7 +789,7 @@ def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint |
         return found_p if weights is None else weights * found_p
 
     factors = np.geomspace(1.0, LARGEST_FACTOR, _N_FACTORS)
-    with np.errstate(all="ignore"):  # a factor whose density is not finite is not taken
+    with np.errstate(all="ignore"):  # a factor whose density is not finite is ignored
         each = np.array([log_p(float(factor)) for factor in factors])
     of_group = held_out.in_order(group) == np.arange(len(joint.factor))[:, np.newaxis]
     prior = -0.5 * (np.log(factors) / _WIDTH) ** 2

@@ -1,5 +1,5 @@
 "use strict";
-/* The settings beside the plot: forms to settings, and settings to forms and to Python.
+/* The controls of the model: forms to settings, and settings to forms and to Python.
  *
  *   controls = Controls(changed); controls.show(settings); controls.functions()
  *
@@ -14,7 +14,7 @@ const PROTOCOLS = {
     noise_tail: "gaussian",
     n_members: 1,
   },
-  // What PBPRegressorCV often chooses for few rows; it compares, and calibrates, on rows held out.
+  // PBPRegressorCV often selects these for few samples; it calibrates out of fold, too.
   long: {
     hidden: [50],
     n_epochs: 160,
@@ -32,7 +32,7 @@ const Controls = (changed) => {
     evidence_cap: [1, 2, 5, 10, 20, 40, null],
     width: [2, 5, 10, 20, 50, 100],
   };
-  const passes = (value) => (value === null ? "no cap" : value === 1 ? "1 pass" : `${value} passes`);
+  const passes = (value) => (value === null ? "no cap" : value === 1 ? "1 × samples" : `${value} × samples`);
   const inWordsOf = (name, value) => (name === "evidence_cap" ? passes(value) : String(value));
 
   for (const [name, scale] of Object.entries(SCALES)) form[name].max = scale.length - 1;

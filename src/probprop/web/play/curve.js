@@ -1,5 +1,5 @@
 "use strict";
-/* The first tab: a curve through points, with what the model does not know and the noise around it.
+/* The first tab: a curve through points, with its epistemic and its predictive interval.
  *
  *   curve = Curve(plot, learning); curve.learn(points, settings); curve.draw(functions)
  *   curve.wordsAt(place), curve.model()
@@ -43,7 +43,7 @@ const Curve = (plot, learning) => {
     const word = (name) => inWords(predicted[name][0], up);
     return (
       `At x = ${inWords(x, across)}: ${word("mean")}, from ${word("lower")} to ${word("upper")}; ` +
-      `std of the model ${word("epistemic_std")}, of the noise ${word("aleatoric_std")}.`
+      `epistemic std ${word("epistemic_std")}, aleatoric std ${word("aleatoric_std")}.`
     );
   }
 

@@ -6,7 +6,7 @@
  *   points.mode = "place" or "erase"; points.dragging
  *
  * changed() is called after every change, hovered(place or null) as the pointer or the keyboard's
- * cursor moves, say(text) for screen readers; label() is that of new points, null where there is one
+ * cursor moves, say(text) for screen readers; label() is the class of new points, null where there is one
  * kind only.
  */
 const Points = (plot, { changed, hovered, say, label }) => {

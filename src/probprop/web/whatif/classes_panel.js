@@ -58,10 +58,10 @@ export class ClassesPanel {
     const rest = Math.max(0, most - model - noise);
     const part = (name, value) => h("span", { class: name, style: `flex-grow:${value / most}` });
     const words = [
-      `the model does not know: ${model.toFixed(3)}`,
-      `chance: ${noise.toFixed(3)} of at most ${most.toFixed(3)} nats`,
+      `epistemic: ${model.toFixed(3)}`,
+      `aleatoric: ${noise.toFixed(3)} of at most ${most.toFixed(3)} nats`,
     ];
-    this.doubt.setAttribute("aria-label", `Doubt. ${words.join("; ")}`);
+    this.doubt.setAttribute("aria-label", `Entropy. ${words.join("; ")}`);
     this.doubt.replaceChildren(
       h("div", {}, part("wi-model", model), part("wi-noise", noise), part("wi-rest", rest)),
       h(

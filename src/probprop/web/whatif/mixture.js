@@ -53,7 +53,7 @@ export class Mixture {
     return this.kernel.cdf(this.members, [y])[0];
   }
 
-  // The ends of the central interval that holds the target with this probability.
+  // The ends of the central interval that contains the target with this probability.
   interval(coverage) {
     const { lower, upper } = this.kernel.interval(this.members, coverage);
     return [lower[0], upper[0]];

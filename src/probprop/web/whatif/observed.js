@@ -54,9 +54,9 @@ export class Observed {
     this.places = this.observed.map((v, i) => [x(inside(v)), y(inside(this.predicted[i]))]);
     const out = (value) => inside(value) !== value;
     const beyond = this.observed.filter((v, i) => out(v) || out(this.predicted[i])).length;
-    this.words = "Across: observed; upwards: predicted.";
+    this.words = "Horizontal: observed; vertical: predicted.";
     if (log) this.words += " Both axes are logarithmic.";
-    if (beyond) this.words += ` Beyond the axes, drawn at their edge: ${beyond} of ${this.n} rows.`;
+    if (beyond) this.words += ` Outside the axes, drawn at the edge: ${beyond} of ${this.n} rows.`;
     const across = { x1: x(low), y1: y(low), x2: x(high), y2: y(high) };
     return [
       upright(y, LEFT),
@@ -76,7 +76,7 @@ export class Observed {
     const shift = (i) => (((i * 7919) % 101) / 101 - 0.5) * room; // so that they do not hide each other
     const shown = (c, p) => (K === 2 && c === 0 ? 1 - p : p);
     this.places = this.observed.map((c, i) => [x(shown(c, this.predicted[i])), y(c) + shift(i)]);
-    this.words = `Across: probability of ${K === 2 ? this.classes[1] : "the class that was observed"}; rows by the class observed.`;
+    this.words = `Horizontal: probability of ${K === 2 ? this.classes[1] : "the observed class"}; vertical: observed class.`;
     const most = Math.floor(left / 6.5);
     const name = (text) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
     return [

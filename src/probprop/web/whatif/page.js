@@ -43,7 +43,7 @@ export class Page {
     );
     this.cells = this.typical;
     this.along = model.order[0];
-    this.row = this.typicalRow; // of those of the report, if it is unchanged
+    this.row = this.typicalRow; // the row of the report, if it is unchanged
     this.more = null; // the promise of pictures that are being drawn
     this.#build();
     this.restore(location.hash);
@@ -62,7 +62,7 @@ export class Page {
     this.far = h(
       "p",
       { class: "wi-far", hidden: true },
-      "A number is too far from the training rows to compute with: `probprop predict` refuses this row.",
+      "A value is too far from the training samples for a prediction: `probprop predict` rejects this row.",
     );
     this.menu = h(
       "select",
@@ -95,11 +95,11 @@ export class Page {
   #introduction() {
     const whose = {
       training:
-        "Bars and lines show where the training rows lie; beyond them the model knows less.",
-      rows: "Bars and lines show where the rows of this report lie.",
-      model: "Lines show where most training rows lie; beyond them the model knows less.",
+        "Bars and lines show the training samples; outside their range the model is less certain.",
+      rows: "Bars and lines show the samples of this report.",
+      model: "Lines show the range of most training samples; outside it the model is less certain.",
     };
-    return `This is the model itself: change a cell and see what it predicts. ${whose[this.model.range_of]}`;
+    return `This page runs the model: change a value to see the prediction. ${whose[this.model.range_of]}`;
   }
 
   #target(target, k) {
@@ -127,7 +127,7 @@ export class Page {
       first,
       observed ? box(["Predicted against observed: click a row"], observed.node) : null,
       box(menu, profile.node),
-      box(["What moves it here"], influence.node),
+      box(["Local feature effects"], influence.node),
     );
     return { node, answer, profile, influence, observed };
   }

@@ -1,4 +1,4 @@
-// Each column beside ramps between its quantiles:
+// Each column, followed by its piecewise-linear encoding between quantiles:
 // probprop/encoding/piecewise.py. Without a state rows stay as they are.
 
 export function encodeRamps(x, state) {

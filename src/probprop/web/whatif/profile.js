@@ -204,7 +204,7 @@ export class Profile {
       foot,
     );
     const trace = (value) => each.map((p, i) => [x(this.along.at[i]), y(value(p))]);
-    this.#says("Band: 95 % of targets; inner band: what the model does not know. Bars: rows.");
+    this.#says("Band: 95 % predictive interval; inner band: epistemic part. Bars: samples.");
     return [
       ...labels,
       ...this.#clipped(
@@ -237,7 +237,7 @@ export class Profile {
       each.flatMap((p) => [p.lower, p.upper]),
       foot,
     );
-    this.#says("Thin: 95 % of targets; thick: what the model does not know.");
+    this.#says("Thin: 95 % predictive interval; thick: epistemic part.");
     return [
       ...labels,
       ...this.#clipped(

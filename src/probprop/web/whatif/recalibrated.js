@@ -39,7 +39,7 @@ export class Recalibration {
 const clip = (x, low, high) => Math.min(Math.max(x, low), high);
 
 export class Recalibrated {
-  // `mixture` is that of the target, or of z = g(y) if there is a transformation g.
+  // `mixture` is for the target, or for z = g(y) if there is a transformation g.
   constructor(mixture, g, shape) {
     Object.assign(this, { mixture, g, shape });
     const { low, high } = shape;
@@ -132,7 +132,7 @@ export class Recalibrated {
     return (tail * slope) / this.mixture.std;
   }
 
-  // The ends of the central interval that holds the target with this probability.
+  // The ends of the central interval that contains the target with this probability.
   interval(coverage) {
     const tail = 0.5 * (1 - coverage);
     return [this.#quantile(tail), this.#quantile(1 - tail)];

@@ -17,7 +17,7 @@ export function csv(cells, columns, takesGaps) {
   return `${header}\n${texts.length === 1 && !texts[0] ? '""' : texts.join(",")}\n`;
 }
 
-// The cell that a text stands for; undefined where it stands for none of this column.
+// The cell that a text means; undefined if it is not a value of this column.
 export function parsed(text, column, takesGaps) {
   if (text === "" || (text === ANOTHER && column.kind === "text")) {
     return takesGaps || column.kind === "text" ? null : undefined;

@@ -37,7 +37,7 @@ async function start() {
     globalThis.whatIf = { page, predict: (given) => answer(model, given) };
   } catch (error) {
     const words =
-      "This browser cannot run the model inside the page; the report below is complete without it.";
+      "This browser cannot run the model in the page; the report below does not need it.";
     section.replaceChildren(
       section.firstElementChild,
       h("p", {}, words, " ", h("small", {}, String(error))),

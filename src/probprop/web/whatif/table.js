@@ -34,7 +34,7 @@ export function moment(text) {
   return same && minute < 60 && second < 60 ? date : null;
 }
 
-// X of one row; NaN where something is not known. `columns` say what each column holds, in the order
+// X of one row; NaN where something is not known. `columns` have the kind of each column, in the order
 // of the cells, and where its numbers begin.
 export function encodeCells(cells, columns, nFeatures, takesGaps) {
   const x = new Float64Array(nFeatures).fill(NaN);

@@ -73,8 +73,8 @@ export class ValuesPanel {
     const share = Number.isFinite(std) && std > 0 ? (epistemicStd / std) ** 2 : 0.5;
     const part = (name, value) => h("span", { class: name, style: `flex-grow:${value}` });
     const words = [
-      `the model does not know: ${rounded(epistemicStd, epistemicStd)}`,
-      `noise: ${rounded(aleatoricStd, aleatoricStd)}`,
+      `epistemic: ${rounded(epistemicStd, epistemicStd)}`,
+      `aleatoric: ${rounded(aleatoricStd, aleatoricStd)}`,
     ];
     this.split.setAttribute("aria-label", `Standard deviations. ${words.join("; ")}`);
     this.split.replaceChildren(
