@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from benchmarks.agreement import WrongAnswerError
@@ -14,7 +15,7 @@ from benchmarks.cases import DTYPES, first_posterior
 from benchmarks.clock import median, say, timed
 from benchmarks.effort import Effort
 from benchmarks.outcome import Figure, Outcome, verdict
-from probprop import PBPRegressor
+from probprop import PBPRegressor, PBPRegressorCV
 from probprop._types import FloatArray
 from probprop.encoding.piecewise import encode, encode_sparse, fit_piecewise
 from probprop.inference.engine import ENGINES
@@ -35,11 +36,13 @@ def run(effort: Effort) -> Outcome:
     works: dict[str, Work] = {}
     for dtype in DTYPES:
         works |= _fits(effort, dtype) | _encoded_fits(effort, dtype) | _passes(effort, dtype)
+    works |= _default_fits(effort)
     for _ in range(effort.n_repetitions):
         for name, work in works.items():
             say(f"sparse: {name}")
             n_rows = _N_FEWER if "ramps" in name else _N_ROWS
-            n_updates = effort.of(n_rows, least=200) * (1 if "hats" in name else _N_EPOCHS)
+            once = "hats" in name or "default" in name
+            n_updates = effort.of(n_rows, least=200) * (1 if once else _N_EPOCHS)
             times[name].append(timed(work)[0] / n_updates * 1e9)
     ratios = {
         f"{name} {dtype}": (
@@ -48,6 +51,7 @@ def run(effort: Effort) -> Outcome:
         )
         for dtype in DTYPES
         for name, (base, most) in _MOST.items()
+        if f"{name} {dtype}" in works
     }
     return Outcome(
         title=f"Sparse and encoded rows (medians of {effort.n_repetitions})",
@@ -58,6 +62,7 @@ def run(effort: Effort) -> Outcome:
         notes=[
             f"Fits of PBPRegressor((50,), evidence_cap=10) over {_N_EPOCHS} epochs with all that "
             "belongs to them, and passes of the kernel over hats.",
+            "Default fits are of PBPRegressorCV(random_state=0) on tables; their time is per row.",
             f"Checked: lists and arrays agree to {_LARGEST_DIFFERENCE:.0e}.",
         ],
         measured=dict(times),
@@ -79,11 +84,14 @@ def _judged(ratio: float | None = None, most: float = 0.0) -> list[str]:
 _NUMBERS = f"{_N_NUMBERS} numbers, array,"
 _SPARSE = f"{_N_NUMBERS} numbers and {_N_CODES:,} categories, sparse,"
 _ARRAY = f"{_N_NUMBERS} numbers and {_N_CODES:,} categories, array,"
+_TABLE = f"default, table of {_N_NUMBERS} numbers,"
+_TEXT = f"default, table of {_N_NUMBERS} numbers and text of {_N_CODES:,} levels,"
 _CENTERED = f"{_N_NUMBERS} columns of 64 centered ramps, array,"
 _RAMPS = {n: f"{_N_NUMBERS} columns of {n} ramps, sparse," for n in (16, 32)}
 # Of what, and at most how many times that.
 _MOST = {
     _SPARSE: (_NUMBERS, 1.2),
+    _TEXT: (_TABLE, 1.2),
     **{name: (_CENTERED, 1.0 / 3.0) for name in _RAMPS.values()},
 }
 
@@ -99,6 +107,20 @@ def _fits(effort: Effort, dtype: str) -> dict[str, Work]:
         f"{_NUMBERS} {dtype}": lambda: model.fit(numbers, y),
         f"{_SPARSE} {dtype}": lambda: model.fit(both, y),
         f"{_ARRAY} {dtype}": lambda: model.fit(both.toarray(), y),
+    }
+
+
+def _default_fits(effort: Effort) -> dict[str, Work]:
+    rng, n = np.random.RandomState(0), effort.of(_N_ROWS, least=200)
+    n_levels = min(_N_CODES, n // 20)
+    numbers, codes = rng.standard_normal((n, _N_NUMBERS)), rng.randint(n_levels, size=n)
+    y = np.sin(numbers[:, 0]) + rng.standard_normal(n_levels)[codes] + 0.1 * rng.standard_normal(n)
+    table = pd.DataFrame(numbers, columns=[f"number {i}" for i in range(_N_NUMBERS)])
+    both = table.assign(text=[f"level {code}" for code in codes])
+    model = PBPRegressorCV(random_state=0)
+    return {
+        f"{_TABLE} float32": lambda: model.fit(table, y),
+        f"{_TEXT} float32": lambda: model.fit(both, y),
     }
 
 

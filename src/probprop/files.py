@@ -389,7 +389,8 @@ def _cross_validated(
         sizes = (n_inputs, *candidate.layers, model.likelihood_.n_outputs)
         if (
             any(member.posterior_.layer_sizes != sizes for member in own)
-            or (encoding is None) != (candidate.n_bins is None)
+            or (encoding is None and candidate.n_bins is not None)
+            or (encoding is not None and candidate.n_bins is None and len(encoding.column) > 0)
             or candidate.power != power
         ):
             raise ValueError("its parts are not those of the candidate that was chosen")
@@ -425,6 +426,11 @@ def _check_noise(network: NoiseNetwork) -> None:
 def _check_encoding(state: PiecewiseLinear) -> None:
     _check_scales(state.center, state.scale)
     known = state.column.dtype.kind == "i" and np.isin(state.column, np.arange(len(state.center)))
+    first = state.one_hot
+    if first is not None and not all(
+        own[0] == first[own[0]] and own[-1] - own[0] == len(own) - 1 for own in state.sets
+    ):
+        raise ValueError("the one-hot sets of the encoding are not columns side by side")
     if (
         not np.all(known)
         or (np.diff(state.column) < 0).any()
@@ -592,8 +598,8 @@ _DECLARED: dict[Any, Declared] = {
         check=_check_standardizer,
     ),
     PiecewiseLinear: Declared(
-        {"scale": _SCALE, "ramp_scale": _RAMP},
-        {"mean": "n", "scale": "n", "center": "n"}
+        {"scale": _SCALE, "ramp_scale": _RAMP, "one_hot": lambda first: first >= -1},
+        {"mean": "n", "scale": "n", "center": "n", "one_hot": "n"}
         | dict.fromkeys(("column", "start", "end", "ramp_center", "ramp_scale"), "m"),
         check=_check_encoding,
     ),

@@ -223,7 +223,7 @@ def start_training(
     begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, near_draw=near)
     learner = Learner(view, standardizer, random_state.randint(2**31 - 1), folds, fold)
     schedule = training.Schedule(rows.sizes(learner), n_rounds, learner.seed)
-    columns = none.X if view.encoding is None else Encoded(none.X, view.encoding.basis)
+    columns = none.X if view.encoding is None else Encoded(none.X, view.encoding.basis_of_codes)
     setting = training.Setting(
         view.plan, standardizer, schedule, n_epochs, view.plan.groups(columns)
     )

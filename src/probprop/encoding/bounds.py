@@ -108,7 +108,17 @@ def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
     if ends is not None:
         pairs = zip(columns, ends.T.astype(np.float64), strict=True)
         columns = (np.append(x, end[~np.isnan(end)]) for x, end in pairs)
-    found = zip(*map(_bounds_of, columns), strict=True)
+    of_levels: dict[tuple[int, int], tuple[float, float, float]] = {}
+
+    def bounds(x: FloatArray) -> tuple[float, float, float]:
+        n, n_ones = len(x), int(np.count_nonzero(x == 1.0))
+        if n_ones + np.count_nonzero(x == 0.0) < n:
+            return _bounds_of(x)
+        if (n, n_ones) not in of_levels:  # as many one-hot columns have the same counts
+            of_levels[n, n_ones] = _bounds_of(x)
+        return of_levels[n, n_ones]
+
+    found = zip(*map(bounds, columns), strict=True)
     return InputBounds(*(np.array(each) for each in found))
 
 

@@ -14,6 +14,7 @@ the column alone extrapolates. A missing value is NaN in its column and in all r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -34,6 +35,7 @@ from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
+_FEW_LEVELS = 32  # columns of a one-hot set that are not worth a code
 _TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
 
 
@@ -49,6 +51,8 @@ class PiecewiseLinear:
     end: FloatArray  # where it is 1
     ramp_center: FloatArray  # what is subtracted: its value, 0 or 1, at the center of the column
     ramp_scale: FloatArray  # its root mean square after that
+    # Of each column the first one of its one-hot set, or -1; None if there are no such sets.
+    one_hot: Array | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -64,8 +68,45 @@ class PiecewiseLinear:
     @cached_property
     def basis(self) -> Basis:
         """The encoding as functions of the columns, of which few are not 0 at any value."""
-        n, columns, places = len(self.center), [], []
-        for j, knots in enumerate(self.knots):
+        return self._basis(np.arange(len(self.center)))
+
+    @cached_property
+    def basis_of_codes(self) -> Basis:
+        """The encoding as functions of `codes`: at any level one of a set, if all are rare."""
+        return self._basis(self._others, self.sets)
+
+    @cached_property
+    def sets(self) -> list[Array]:
+        """The columns of each one-hot set."""
+        if (first := self.one_hot) is None:
+            return []
+        return [np.flatnonzero(first == j) for j in np.unique(first) if j >= 0]
+
+    @cached_property
+    def _others(self) -> Array:
+        """The columns that are in no set."""
+        n = len(self.center)
+        return np.arange(n) if self.one_hot is None else np.flatnonzero(self.one_hot < 0)
+
+    def codes(self, X: Array) -> Array | None:
+        """Return the other columns, then the place of the 1 in each one-hot set.
+
+        If all columns of a set are 0 it is their number. None if a row has anything else in a set.
+        """
+        found = [X[:, self._others]]
+        for own in self.sets:
+            x, code = X[:, own[0] : own[-1] + 1], np.full((len(X), 1), len(own), X.dtype)
+            row, place = np.nonzero(x)
+            if (x[row, place] != 1.0).any() or (np.diff(row) == 0).any():
+                return None
+            code[row, 0] = place
+            found.append(code)
+        return np.concatenate(found, axis=1)
+
+    def _basis(self, each: Array, sets: Sequence[Array] = ()) -> Basis:
+        n, columns, places, all_knots = len(self.center), [], [], self.knots
+        for j in each:
+            knots = all_knots[j]
             ramp = np.flatnonzero(self.column == j)
             own = knots if len(knots) else self.center[j : j + 1]
             origin = np.concatenate([own[:1], own])
@@ -78,22 +119,58 @@ class PiecewiseLinear:
             slope = np.column_stack([np.full(len(origin), 1.0 / self.scale[j]), rises])
             columns.append(ColumnBasis(own, at_origin, slope))
             places.append(np.append(j, n + ramp))
+        for own in sets:
+            at_level = np.eye(len(own) + 1, len(own)) - self.center[own]
+            at_level /= self.scale[own]
+            between = np.arange(0.5, len(own))
+            flat: FloatArray = np.zeros(at_level.shape)
+            columns.append(ColumnBasis(between, at_level, flat))
+            places.append(own)
         basis = inputs.basis_of(columns)
-        return replace(basis, input=np.concatenate(places)[basis.input].astype(np.int32))
+        inputs_of = np.concatenate(places)[basis.input].astype(np.int32)
+        return replace(basis, input=inputs_of, n_inputs=self.n_outputs)
 
 
-def fit_piecewise(X: Array, n_bins: int, *, centered: bool = False) -> PiecewiseLinear:
+def one_hot_sets(X: Array) -> Array | None:
+    """Return of each column the first one of its one-hot set, or -1; None if there is no set.
+
+    A set has more than 32 columns side by side, of which every row has at most one that is 1, and
+    of which the others are 0.
+    """
+    first, (low, high) = np.full(X.shape[1], -1), feature_ends(X)
+    start, taken = 0, np.zeros(len(X), bool)
+    for j in range(X.shape[1] + 1):
+        row = None
+        if j < X.shape[1] and low[j] == 0.0 and high[j] == 1.0:
+            row = np.flatnonzero(X[:, j])
+            row = row if (X[row, j] == 1.0).all() else None
+        if row is None or taken[row].any():
+            if j - start > _FEW_LEVELS:
+                first[start:j] = start
+            start, taken = j + (row is None), np.zeros(len(X), bool)
+        if row is not None:
+            taken[row] = True
+    return first if (first >= 0).any() else None
+
+
+def fit_piecewise(
+    X: Array, n_bins: int, *, centered: bool = False, one_hot: Array | None = None
+) -> PiecewiseLinear:
     """Place the knots of each column, for at most `n_bins` ramps, and measure the scales.
 
     If `centered`, columns and ramps are 0 at their means, and the scales are standard deviations.
+    Columns of the sets in `one_hot`, none if it is None, have no ramps, and are 0 at the median.
     """
     _check_range(X)
     raw = fit_standardizer(X, None)
     varies = raw.spreads > 0.0
     scale, center = np.where(varies, raw.x_scale, np.inf), raw.x_mean.copy()
-    sample = sample_rows(len(X))
+    sample, in_set = sample_rows(len(X)), np.zeros(X.shape[1], bool)
+    if one_hot is not None:
+        in_set = one_hot >= 0
+    center[in_set] = raw.x_mean[in_set] >= 0.5
     ramps: list[tuple[FloatArray, ...]] = []
-    for j in np.flatnonzero(varies):
+    for j in np.flatnonzero(varies & ~in_set):
         x = present(X[:, j])
         drawn = x
         if len(X) > MAX_SAMPLE:
@@ -109,7 +186,7 @@ def fit_piecewise(X: Array, n_bins: int, *, centered: bool = False) -> Piecewise
             parts = knots[:-1], knots[1:], zero, np.hypot(std, mean - zero)
             ramps.append((np.full(len(mean), float(j)), *parts))
     column, *rest = map(np.concatenate, zip(*ramps, strict=True)) if ramps else np.empty((5, 0))
-    return PiecewiseLinear(raw.x_mean, scale, center, column.astype(np.intp), *rest)
+    return PiecewiseLinear(raw.x_mean, scale, center, column.astype(np.intp), *[*rest, one_hot])
 
 
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
@@ -173,9 +250,15 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
     return out
 
 
-def encoded(X: Array, state: PiecewiseLinear | None) -> Samples:
-    """Return rows that the kernel encodes as it reads them; None leaves them as they are."""
-    return X if state is None else Encoded(X, state.basis)
+def encoded(X: Array, state: PiecewiseLinear | None, *, by_columns: bool = False) -> Samples:
+    """Return rows that the kernel encodes as it reads them; None leaves them as they are.
+
+    One-hot sets become codes, unless derivatives are `by_columns` of X.
+    """
+    if state is None:
+        return X
+    codes = None if by_columns or not len(state.sets) else state.codes(X)
+    return Encoded(X, state.basis) if codes is None else Encoded(codes, state.basis_of_codes)
 
 
 def encode_sparse(X: Array, state: PiecewiseLinear) -> csr_array:

@@ -132,6 +132,20 @@ class Encoded:
             of_row = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
             yield c, row, b.first_term[interval][row] + of_row, (x - b.origin[interval])[row]
 
+    def counts(self) -> Array:
+        """Count the rows in which each input of a column of levels is not 0; all rows of others."""
+        b = self.basis
+        counts = np.full(b.n_inputs, len(self.X))
+        for c, (first, last) in enumerate(pairwise(b.first_knot)):
+            ends = b.first_term[first + c : last + c + 2]
+            own = slice(ends[0], ends[-1])
+            if not b.slope[own].any():
+                interval = np.searchsorted(b.knots[first:last], self.X[:, c], side="right")
+                n = np.bincount(interval, minlength=len(ends) - 1)
+                counts[b.input[own]] = 0
+                np.add.at(counts, b.input[own], np.repeat(n, np.diff(ends)))
+        return counts
+
     def tocsr(self) -> Any:
         """Return the inputs as a sparse array, of double precision."""
         b = self.basis
@@ -187,6 +201,8 @@ def stacked(parts: Sequence[Samples]) -> Samples:
     if not all(map(is_listed, parts)):
         return np.concatenate([dense(part) for part in parts])
     if isinstance(parts[0], Encoded):
+        if any(part.basis is not parts[0].basis for part in parts):  # some may have codes
+            return sparse.vstack([part.tocsr() for part in parts], format="csr")
         return Encoded(np.concatenate([part.X for part in parts]), parts[0].basis)
     return sparse.vstack(parts, format="csr")
 

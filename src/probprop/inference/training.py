@@ -21,11 +21,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import RandomState, SeedSequence, default_rng
-from scipy import sparse
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Inputs, Samples, stacked
+from probprop.inference.inputs import Encoded, Inputs, Samples, is_listed, stacked
 from probprop.inference.noise import noise_schedule, start_noise_network, with_first_tails
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import (
@@ -141,17 +140,20 @@ _FEWEST_SWEEPS = 8  # number of epochs between refinements of all weights
 
 
 def _due(X: Samples, n_iters: range) -> Array | None:
-    """Return the inputs of wide sparse rows that each epoch refines, (n_epochs, n_features).
+    """Return the inputs of wide listed rows that each epoch refines, (n_epochs, n_features).
 
     The weights of a rarely active input change little in an epoch, and refining wide layers takes
     most of the time.
     """
     n, n_features = X.shape
-    if not sparse.issparse(X) or n_features < _WIDE:
+    if not is_listed(X) or n_features < _WIDE:
         return None
-    counts = np.bincount(X.indices, minlength=n_features)
+    encoded = isinstance(X, Encoded)
+    counts = X.counts() if encoded else np.bincount(X.indices, minlength=n_features)
     every = np.ceil(min(_OFTEN, n) / np.maximum(counts, 1))
     every = np.clip(every, 1, _FEWEST_SWEEPS).astype(np.int64)
+    if (every == 1).all():
+        return None
     due: Array = (np.array(n_iters)[:, np.newaxis] + np.arange(n_features)) % every == 0
     return due
 

@@ -378,15 +378,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 UnknownCategoryWarning,
                 stacklevel=3,
             )
-        X, places = np.empty((len(frame), len(self.names))), self.places
+        X, places = np.zeros((len(frame), len(self.names))), self.places
         plain = [e.name for e in self.used if e.kind == "number" and _is_plain(frame[e.name])]
         if plain:
             X[:, [places[name][0] for name in plain]] = cells = frame[plain].to_numpy(np.float64)
             gaps = [i for i, name in enumerate(plain) if len(places[name]) > 1]
             X[:, [places[plain[i]][1] for i in gaps]] = np.isnan(cells[:, gaps])
         for each in self.used:
-            own = list(places[each.name])
-            if each.name not in plain or np.isinf(X[:, own]).any():
+            own = slice(places[each.name].start, places[each.name].stop)
+            if each.kind == "text" and not each.ranks:
+                place = each.level_of(frame[each.name])  # all other inputs are 0 already
+                known = np.flatnonzero(place >= 0)
+                X[known, own.start + place[known]] = 1.0
+                X[place < 0, own] = np.nan
+            elif each.name not in plain or np.isinf(X[:, own]).any():
                 X[:, own] = each.encode(frame[each.name])
         return X
 

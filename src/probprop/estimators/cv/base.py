@@ -74,7 +74,8 @@ class Group:
     ----------
     candidate : Candidate
     encoding : PiecewiseLinear or None
-        Encoder of the features, or None if the networks use them as they are.
+        Encoder of the features, or None if the networks use them as they are. Without ramps it is
+        for one-hot columns of many levels.
     n_epochs : int
         Epochs of each network.
     weight : float

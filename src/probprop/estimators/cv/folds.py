@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
-from probprop.encoding.piecewise import PiecewiseLinear, fit_piecewise
+from probprop.encoding.piecewise import PiecewiseLinear, fit_piecewise, one_hot_sets
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import check_int
-from probprop.inference.inputs import Inputs
+from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
@@ -182,12 +182,23 @@ class Encodings:
     def state(self, n_bins: int) -> PiecewiseLinear:
         """Return the encoding with that many bins."""
         if n_bins not in self._states:
-            self._states[n_bins] = fit_piecewise(self.X, n_bins)
+            self._states[n_bins] = fit_piecewise(self.X, n_bins, one_hot=self._one_hot)
         return self._states[n_bins]
 
     def of(self, n_bins: int | None) -> PiecewiseLinear | None:
-        """Return the encoding of a candidate with that many bins."""
-        return None if n_bins is None else self.state(n_bins)
+        """Return the encoding of a candidate with that many bins, or that of one-hot sets alone."""
+        return self._without_ramps if n_bins is None else self.state(n_bins)
+
+    @cached_property
+    def _without_ramps(self) -> PiecewiseLinear | None:
+        """The standardized columns, of which one-hot sets are not centered; None without a set."""
+        if self._one_hot is None:
+            return None
+        return fit_piecewise(self.X, 1, centered=True, one_hot=self._one_hot)
+
+    @cached_property
+    def _one_hot(self) -> Array | None:
+        return one_hot_sets(self.X)
 
     def bins_that_fit(self, n_bins: int) -> int:
         """Halve the number of bins until the columns together have few; 1 is no encoding."""
@@ -201,6 +212,17 @@ class Encodings:
             self._inputs[n_bins] = self.completed.inputs(self.of(n_bins), self.dtype)
         return self._inputs[n_bins]
 
+    def moments(
+        self,
+        rows: Array,
+        n_bins: int | None,
+        of: Callable[[Samples], tuple[FloatArray, FloatArray]],
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of the outputs of some rows; see `Completed`."""
+        if not len(self.completed.gaps):
+            return of(self.inputs(n_bins).X[rows])
+        return self.completed[rows].moments(self.of(n_bins), of)
+
     @cached_property
     def completed(self) -> Completed:
         """All rows, completed."""
@@ -210,8 +232,8 @@ class Encodings:
         self, rows: Array | slice, y: Moments | None, n_bins: int | None
     ) -> Standardizer:
         """Return what standardizes the rows of a fold, whose targets are measured."""
-        if n_bins is not None:
-            return leaving_features(self.state(n_bins).n_outputs, y)
+        if (state := self.of(n_bins)) is not None:
+            return leaving_features(state.n_outputs, y)
         return with_usual_scales(standardizer_of(measure(self.X[rows]), y), self._spreads)
 
     @cached_property

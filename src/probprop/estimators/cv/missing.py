@@ -165,8 +165,10 @@ def nodes_of(n_features: int) -> FloatArray:
 
 
 def _scores(X: Array, tables: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
-    u = [np.interp(x, value, score) for x, (value, score) in zip(X.T, tables, strict=True)]
-    return np.where(np.isnan(X), np.nan, np.stack(u, axis=1))
+    u = np.empty(X.shape, order="F")
+    for j, (value, score) in enumerate(tables):
+        u[:, j] = np.interp(X[:, j], value, score)  # NaN where X is NaN
+    return u
 
 
 def _nearest(

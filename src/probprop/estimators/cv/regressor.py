@@ -462,7 +462,7 @@ def _calibrated(model: PBPRegressorCV, X: Array) -> _Members:
     """Return the calibrated members at rows X, bounded, before any transformation."""
     calibration, each = model.calibration_, list[Sensitivity]()
     for group, members in model.members_by_group:
-        A = encoded(X, group.encoding)
+        A = encoded(X, group.encoding, by_columns=True)
         each += [_sensitivity(member, A) for member in members]
     mean, std, noise = (
         np.stack([np.broadcast_to(getattr(s, k), len(X)) for s in each])
@@ -493,7 +493,7 @@ def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArr
     """
     nearest = box.nearest(X)
     plan = Plan(Scale(), dtype=network.posterior.dtype)
-    A = Inputs(encoded(nearest, network.encoding))
+    A = Inputs(encoded(nearest, network.encoding, by_columns=True))
     h = sensitivity_at(plan, network.posterior, network.standardizer, A)
     v, levels = h.epistemic_std**2, network.levels
     inside = (levels.low < h.mean) & (h.mean < levels.high)
@@ -553,7 +553,7 @@ class SampledFunction:
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Return the function at X, (n, n_features), of shape (n,) in target units."""
         rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
-        A, a = encoded(rows, self.encoding), np.sqrt(self.calibration.factor)
+        A, a = encoded(rows, self.encoding, by_columns=True), np.sqrt(self.calibration.factor)
         m = self._mean(A)
         f: FloatArray = m + a * (self.network(A) - m)
         f += self.calibration.range.outside(rows) @ self.slopes
@@ -563,7 +563,7 @@ class SampledFunction:
         """Return the function at X, (n,), and its gradients by the features, (n, n_features)."""
         given = self._rows(X)
         rows = self.bounds.apply(given)
-        A = encoded(rows, self.encoding)
+        A = encoded(rows, self.encoding, by_columns=True)
         a, box = np.sqrt(self.calibration.factor), self.calibration.range
         at, (f, df_dX) = _sensitivity(self.member, A), self.network.gradient(A)
         outside = box.outside(rows)

@@ -326,11 +326,11 @@ def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Samples], tuple[FloatArr
 def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluation:
     """Evaluate the networks of a trial on their validation sets."""
     problem, n_bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.n_bins
-    outputs, encoding = [], problem.encodings.of(n_bins)
+    outputs = []
     for run, fold in zip(trial.runs, folds, strict=True):
         own = _with_output_layer(run, problem, n_bins, fold)
-        rows, of = problem.encodings.completed[fold.test], outputs_of(run.plan, own)
-        outputs.append(FoldOutputs(own, *rows.moments(encoding, of)))
+        of = outputs_of(run.plan, own)
+        outputs.append(FoldOutputs(own, *problem.encodings.moments(fold.test, n_bins, of)))
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
