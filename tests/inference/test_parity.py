@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from probprop import PBPRegressor, _kernel
@@ -52,6 +52,14 @@ def assert_close(got: Posterior, expected: Posterior, rtol: float) -> None:
         assert getattr(got, name) == pytest.approx(getattr(expected, name), rel=rtol), name
 
 
+def is_close(got: Posterior, expected: Posterior, rtol: float) -> bool:
+    try:
+        assert_close(got, expected, rtol)
+    except AssertionError:
+        return False
+    return True
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     n_features=st.integers(1, 20),
@@ -72,6 +80,10 @@ def test_one_epoch(n_features: int, hidden: list[int], n: int, seed: int, dtype:
         assert all((v > 0).all() for v in posterior.v_w)
         assert posterior.dtype == np.dtype(dtype)
     native, reference = after["native"], after["reference"]
+    nudged = replace(before, m_w=tuple(np.nextafter(m, np.inf, dtype=dtype) for m in before.m_w))
+    nudged = REFERENCE.refine_prior(REFERENCE.adf_pass(nudged, X, y, order)[0])[0]
+    # Ill-conditioned examples, in which last digits of the start move the result, say nothing.
+    assume(dtype == "float32" or is_close(nudged, reference[0], 0.1 * RTOL[dtype]))
     assert native[1].log_Z_sum == pytest.approx(reference[1].log_Z_sum, rel=RTOL[dtype])
     assert native[1].n_points == reference[1].n_points == n
     assert (native[1].n_guarded, native[1].n_skipped) == (

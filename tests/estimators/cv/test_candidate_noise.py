@@ -56,7 +56,7 @@ def test_it_is_what_was_asked_for_with_any_number_of_rows(n: int) -> None:
 
 
 def test_words() -> None:
-    assert candidate_in_words(Candidate(4, noise="input")) == "4 ramps, 50, noise network, no cap"
+    assert candidate_in_words(Candidate(4, noise="input")) == "4 bins, 50, noise network, no cap"
     constant, network = fit("constant"), fit("input", EVEN, EVEN_Y)
     assert "; constant noise variance; learned shape" in calibration_in_words(constant)
     gain = f"{network.calibration_.gain:+.3f}".replace("-", "−")
