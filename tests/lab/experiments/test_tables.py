@@ -1,4 +1,4 @@
-"""Mixed tables beside boosted trees: the jobs, the categories, the scores and the ranks."""
+"""Mixed tables compared with boosted trees: the jobs, the categories, the scores and the ranks."""
 
 from __future__ import annotations
 

