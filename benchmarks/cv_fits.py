@@ -28,7 +28,7 @@ _FOLDS = "CatBoost, five folds"
 
 
 def run(effort: Effort) -> Outcome:
-    """Fit in turn on Friedman's function with noise 1; ratios are those of one repetition."""
+    """Fit in turn on Friedman's function with noise 1; ratios are taken within a repetition."""
     seconds: dict[int, defaultdict[str, list[float]]] = {}
     for n in _MOST:
         seconds[n] = defaultdict(list)

@@ -96,7 +96,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             if (listed) look_ahead(net, prior, bounded, args.X.indptr != nullptr);
         }
         finish_forward<T, Activation, true>(net, net.m_out, net.v_out);
-        // Beside the likelihood, which waits for its divisions; those of this point are up to date.
+        // While the likelihood waits for its divisions; the rows of this point are up to date.
         if (lazy && more) temper_next(net, prior, returns, net.n_common);
         read_targets(args.y, args.y_scaling, now, y);
         const double log_Z = PROBPROP_LIKELY(!weighted)

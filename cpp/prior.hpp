@@ -72,8 +72,8 @@ inline void refine_factor(const Factors<T>& f, int64_t i, double largest_varianc
     lambda = updated;
 }
 
-// Call visit(flat, input, group) for all weights in the order of a sweep; the groups are those of
-// the inputs, that of the bias, and one per later layer.
+// Call visit(flat, input, group) for all weights in the order of a sweep; there is a group for
+// each column of the inputs, one for the bias, and one per later layer.
 template <typename Visit>
 inline void each_factor(const SweepArgs& args, Visit visit) {
     int64_t i = 0;

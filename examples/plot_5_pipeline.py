@@ -3,8 +3,8 @@ A pipeline, and a search of your own
 ====================================
 
 ``PBPRegressorCV`` is a scikit-learn estimator. Here it is the last step of a pipeline that encodes
-categories, and selects its hyperparameters itself. Then ``GridSearchCV`` selects those of a single
-network by the cross-validated log-likelihood, which takes the error bars into account.
+categories, and selects its hyperparameters itself. Then ``GridSearchCV`` selects hyperparameters of
+a single network by the cross-validated log-likelihood, which takes the error bars into account.
 """
 
 # %%

@@ -1,4 +1,4 @@
-"""Predictive densities beside those of foundation models, on sets of a public benchmark.
+"""Predictive densities compared with foundation models, on sets of a public benchmark.
 
 Izbicki and Rodrigues (2026, arXiv 2603.26611) compare 22 methods of conditional density estimation.
 ``density_published.json`` has their log-likelihoods and CRPS, means over repetitions, for eleven
