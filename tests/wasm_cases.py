@@ -111,7 +111,6 @@ def training(task: Task, seed: int | None) -> tuple[Case, Answer]:
         "X_var": as_json(task.X_var),
         "y": as_json(task.y),
         "refine": task.refine.tolist(),
-        "n_blocks": task.n_blocks,
         "memory": None if memory is None else vars(memory),
         "tail_rate": as_json(task.tail_rate),
         "watch": watch
@@ -212,7 +211,6 @@ def made_task(kind: str, seed: int) -> tuple[Task, int | None]:
         likelihood=likelihood,
         memory=memory,
         refine=random.rand(n_epochs) < 0.7,
-        n_blocks=random.randint(1, 1 + min(n, 4)),
         random_state=None if given is None else RandomState(given),
         noise_schedule=watch,
         tail_rate=np.linspace(0.2, 1.0, n_epochs) if "heavy" in kind else None,

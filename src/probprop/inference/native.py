@@ -155,7 +155,6 @@ def _job(task: Task) -> Any:
         readable(task.y).reshape(len(task.y), -1),
         task.likelihood.name,
         task.refine,
-        task.n_blocks,
         scaling,
         None if leaves else (standardizer.y_mean, standardizer.y_scale, np.inf),
         _variances(task.X_var, posterior),

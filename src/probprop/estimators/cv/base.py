@@ -55,7 +55,7 @@ from probprop.estimators.validation import (
     check_option,
     check_parameters,
 )
-from probprop.inference.inputs import Inputs, Samples
+from probprop.inference.inputs import Coded, Inputs, Samples, stored
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LogScale
 from probprop.inference.posterior import Epoch, Posterior
@@ -93,7 +93,7 @@ class Outputs(NamedTuple):
 
     mean: FloatArray  # (S, n) or (S, n, K), standardized
     variance: FloatArray  # of the same, not calibrated
-    rows: Array  # the samples, (n, n_features), checked and bounded
+    rows: Any  # the samples, (n, n_features), checked and bounded: an array or `Coded`
     log_scale: LogScale | None  # of the noise network, if there is one and values are missing
 
 
@@ -224,8 +224,9 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if weights is not None and not np.asarray(weights).all():
             # Rows of weight 0 are dropped, but `cv` and `groups` refer to all rows.
             X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
-        line, bounds, order = policy_of(self, n), fit_bounds(data.X.X), None
-        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
+        given_rows: Array | Coded = data.X.X
+        line, bounds, order = policy_of(self, n), fit_bounds(given_rows), None
+        data = replace(data, X=Inputs(bounds.apply(given_rows)))
         if auto and policy.is_large(n) and groups is None:
             order = rng.permutation(n)
             data, folds = data[order], two_holdout_folds(n, rng)
@@ -252,7 +253,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             calibrated = search.calibrated(found)
         publish_stack(self, found, calibrated, problem, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
-        self.background_ = X[evenly(n, BACKGROUND)]
+        self.background_ = np.asarray(given_rows[evenly(n, BACKGROUND)])
         rows = HeldOut(found.folds).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
@@ -304,7 +305,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         rows = self.bounds_.apply(check_inputs(self, X))
         n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
         groups = [(group, _networks(members)) for group, members in self.members_by_group]
-        if self.joint_ is None or not np.isnan(rows).any():
+        if self.joint_ is None or not np.isnan(stored(rows)).any():
             each = [
                 member_moments(networks, encoded(rows, group.encoding), n_threads)
                 for group, networks in groups
@@ -482,15 +483,16 @@ def policy_of(model: PBPEstimatorCV, n_samples: int) -> Policy:
     return policy.policy_of(n_samples, classification=is_classifier(model))
 
 
-def _has_gaps(model: PBPEstimatorCV, X: Array) -> bool:
+def _has_gaps(model: PBPEstimatorCV, X: Array | Coded) -> bool:
     """Whether to learn a calibrated joint distribution, which takes time."""
-    return model.missing == "marginalize" or (model.missing == "auto" and bool(np.isnan(X).any()))
+    gaps = model.missing == "auto" and bool(np.isnan(stored(X)).any())
+    return model.missing == "marginalize" or gaps
 
 
 def problem_of(
     model: PBPEstimatorCV,
     likelihood: Any,
-    X: Array,
+    X: Array | Coded,
     y: Array,
     weights: FloatArray | None,
     folds: Sequence[Fold],

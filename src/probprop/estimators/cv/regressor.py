@@ -320,7 +320,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             encoded features the gradient is the one above; of an infinite value it is NaN.
         """
         check_is_fitted(self)
-        given, g = check_inputs(self, X), self.calibration_.transformation
+        given, g = np.asarray(check_inputs(self, X)), self.calibration_.transformation
         rows = self.bounds_.apply(given)
         z, shape = _calibrated(self, rows), self.calibration_.recalibration
 

@@ -50,7 +50,7 @@ from probprop.inference.checkpoint import (
     resumed,
     settings_of,
 )
-from probprop.inference.inputs import Inputs, Samples
+from probprop.inference.inputs import Inputs, Samples, stored
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import output_moments, with_output_layer
@@ -737,7 +737,7 @@ def in_a_file(
         return
     check_seed(model.random_state)
     folds = [rows for f in problem.folds for rows in (f.train, f.test)]
-    arrays = [problem.encodings.X, problem.y, problem.weights, *folds]
+    arrays = [stored(problem.encodings.X), problem.y, problem.weights, *folds]
     file = CheckpointFile(path, digest(arrays), settings_of(model))
     try:
         yield replace(problem, step=SavedSteps(file, rungs, problem.step).advance)
@@ -767,7 +767,7 @@ def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint |
     held_out = HeldOut(folds)
     outputs, between, noise, group = list[FoldOutputs](), list[Any](), list[Array](), list[Array]()
     for fold, fitted in zip(held_out.folds, found.evaluations[0].fitted, strict=True):
-        X, what = masked(problem.encodings.X[fold.test])
+        X, what = masked(np.asarray(problem.encodings.X[fold.test]))
         rows = complete(X, joint)
         mean, within, apart = rows.parts(encoding, outputs_of(plan, fitted))
         outputs.append(FoldOutputs(fitted, mean, within))
