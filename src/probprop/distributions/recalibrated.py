@@ -480,7 +480,7 @@ def _learned(
                 at = np.nonzero(total)
                 best = replace(shape, cells=cells, cell=at[0], bin=at[1], count=total[at])
                 best = replace(best, width=width, bandwidth=h)
-                counted, score = counts[:, *at], value
+                counted, score = counts[:, at[0], at[1]], value
     return best, LeftOut(fold, counted)
 
 

@@ -302,12 +302,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         squares = self.calibration_.squares.out_of_fold
         calibration = replace(self.calibration_, squares=squares)
         h, weights = outputs.log_scale, self._group_weights
-        found, oof = (
-            calibration.mixture(members, outputs.rows, h, weights=weights),
-            self.oof_predictive_,
-        )
-        if isinstance(found, Recalibrated) and oof.left_out is not None:
-            found = replace(found, left_out=oof.left_out.of(at))
+        found = calibration.mixture(members, outputs.rows, h, weights=weights)
+        left_out = getattr(self.oof_predictive_, "left_out", None)
+        if isinstance(found, Recalibrated) and left_out is not None:
+            return replace(found, left_out=left_out.of(at))
         return found
 
     @property
