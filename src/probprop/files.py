@@ -42,7 +42,6 @@ from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.policy import Candidate, read_budget, read_candidates
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import Trial
-from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kind
 from probprop.estimators.kind import column_moments, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
@@ -59,7 +58,7 @@ from probprop.io import MODEL, Declared, above, anything, typed, within
 
 _Path = str | os.PathLike[str]
 Network = PBPRegressor | PBPClassifier
-Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
+Estimator = Network | PBPRegressorCV | PBPClassifierCV
 
 
 def save(model: Any, path: _Path) -> None:
@@ -179,10 +178,6 @@ def _splitter(name: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON; objects are mappings, and a RandomState is null."""
-    if isinstance(value, BaseEstimator):
-        if type(value) not in _NETWORKS.values():
-            raise TypeError(f"{type(value).__name__} is another class; use pickle")
-        return {"estimator": type(value).__name__, "parameters": _taken_parameters(value)}
     if isinstance(value, Candidate):
         return {"candidate": io.encode(Candidate, value, _DECLARED)[0]}
     if type(value).__name__ in _SPLITTERS:
@@ -209,8 +204,6 @@ def _parameter(node: Any) -> Any:
     if node.keys() == {"candidate"}:
         return io.decode(Candidate, node["candidate"], {}, _DECLARED)
     own = typed(node.get("parameters"), dict, "parameters")
-    if node.keys() == {"estimator", "parameters"} and node["estimator"] in _NETWORKS:
-        return _unfitted(_NETWORKS[node["estimator"]], own)
     flat = not any(isinstance(value, list | dict) for value in own.values())
     if node.keys() == {"splitter", "parameters"} and node["splitter"] in _SPLITTERS and flat:
         return _splitter(node["splitter"])(**own)
@@ -221,10 +214,7 @@ def _unfitted(kind: Any, parameters: Any) -> Any:
     """Return an estimator with parameters of a file, which are checked; others get defaults."""
     found = typed(parameters, dict, "parameters")
     model = kind(**{k: _parameter(value) for k, value in found.items()})
-    if isinstance(model, PBPEnsemble):
-        check_ensemble(model)
-    else:
-        check_parameters(model)
+    check_parameters(model)
     if hasattr(model, "candidates"):
         read_budget(model.budget)
         read_candidates(model.candidates, model.budget, policy_of(model, 0))
@@ -238,7 +228,6 @@ def _unfitted(kind: Any, parameters: Any) -> Any:
 
 # ---- Networks
 
-_NETWORKS: dict[str, type[Network]] = {k.__name__: k for k in (PBPRegressor, PBPClassifier)}
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
@@ -341,19 +330,7 @@ def _check_scales(mean: Array, scale: Array) -> None:
         raise ValueError("the means and the scales are none that data have")
 
 
-# ---- Ensembles and cross-validated estimators
-
-
-def _ensemble(
-    parameters: Any, estimators_: list[Network], feature_names_in_: list[str] | None
-) -> Any:
-    """Return the fitted ensemble with these members."""
-    model = _unfitted(PBPEnsemble, parameters)
-    if {type(member) for member in estimators_} != {type(member_kind(model))}:
-        raise ValueError("estimators_ is empty, or has members of another class")
-    model.estimators_, model.likelihood_ = estimators_, estimators_[0].likelihood_
-    _give_names(model, estimators_[0].n_features_in_, feature_names_in_)
-    return model
+# ---- Cross-validated estimators
 
 
 def _cross_validated(
@@ -574,7 +551,6 @@ _DECLARED: dict[Any, Declared] = {
     **checkpoint.DECLARED,
     PBPRegressor: _estimator(partial(_network, PBPRegressor), likelihood_=Gaussian | Heavy),
     PBPClassifier: _estimator(partial(_network, PBPClassifier), likelihood_=LabelLikelihood),
-    PBPEnsemble: _estimator(_ensemble),
     PBPRegressorCV: _estimator(
         partial(_cross_validated, PBPRegressorCV),
         estimators_=list[PBPRegressor],

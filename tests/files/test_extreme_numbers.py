@@ -19,7 +19,7 @@ import pytest
 import cv_models
 from json_values import places_in
 from model_files import X, Y, read_model, write_model
-from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop import ModelFileError, PBPClassifier, PBPRegressor, load
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,7 +45,6 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "noise": (PBPRegressor((4,), noise="input", noise_tail="heavy", **USUAL), X, Y),
     "classes": (PBPClassifier((4,), **USUAL), X, CLASSES),
     "labels": (PBPClassifier((4,), dtype="float32", **USUAL), X, LABELS),
-    "ensemble": (PBPEnsemble(PBPRegressor((4,), **USUAL), n_members=2), X, Y),
     "cv values": (cv_models.small(), cv_models.X, cv_models.Y),
     "cv prices": (
         cv_models.small(candidates=[cv_models.SQUARE_ROOT]),

@@ -365,7 +365,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         if given.y_std is not None:
             raise ValueError(
                 "PBPRegressorCV takes no known errors of the targets, y_std: it may predict a "
-                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor or PBPEnsemble."
+                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor."
             )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
