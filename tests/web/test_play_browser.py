@@ -279,7 +279,7 @@ def test_the_code_it_shows_makes_the_same_model(shown: Browser, tab: str) -> Non
     settle(shown)
     scope: dict[str, Any] = {}
     exec(shown.evaluate("document.querySelector('#python').textContent"), scope)
-    m_w = shown.evaluate("Array.from(play.active().view.model().members[0].posterior.m_w)")
+    m_w = shown.evaluate("Array.from(play.active().view.model().posterior.m_w)")
     fitted = np.concatenate([layer.ravel() for layer in scope["model"].posterior_.m_w])
     np.testing.assert_allclose(m_w, fitted, atol=1e-9)
 
