@@ -156,7 +156,7 @@ def test_saving(tmp_path: Path) -> None:
     page = " ".join((GUIDE / "saving.md").read_text(encoding="utf-8").split())
     (kilobytes,) = re.findall(r"50 hidden units on 10 features takes about (\d+) kB", page)
     (megabytes,) = re.findall(
-        r"32 ramps on each of 13 features, five networks take about (\d+) MB", page
+        r"32 bins for each of 13 features, five networks take about (\d+) MB", page
     )
     X = np.random.default_rng(0).standard_normal((200, 13))
     y = X[:, 0] + X[:, 1] ** 2

@@ -1,7 +1,7 @@
 """One network and five: ``python -m benchmarks.guide.ensembles`` makes the tables of the ensembles.
 
 ``docs/results/ensembles_gain.md`` is made of the rows of ``auto.jsonl``, which `probprop reproduce
-auto` wrote; ``ensembles_gap.md`` of two fits to rows with a gap.
+auto` wrote; ``ensembles_gap.md`` of two fits to two separate groups of rows.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _cells(pairs: Iterable[tuple[Figures, Figures]], decimals: int) -> list[str]
 
 
 def gap_page(found: Figures) -> str:
-    """Return what one network and five say where there are no rows."""
+    """Return the epistemic std of one network and of five where there are no rows."""
     (_, inside), (_, outside) = found.items()
     return (
         f"With {_N_ROWS} rows of a sine in two groups, from −4 to −2 and from 2 to 4, and one "

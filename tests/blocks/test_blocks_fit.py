@@ -51,7 +51,7 @@ def test_blocks_that_fit_are_fitted_as_in_memory_bit_for_bit(ends: list[int]) ->
     assert model.n_samples_seen_ == 400
 
 
-def test_names_classes_and_ensembles_are_those_of_memory() -> None:
+def test_names_classes_and_ensembles_match_a_fit_in_memory() -> None:
     X, y = made()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     labels = np.where(y > 0.0, "high", "low")
@@ -70,7 +70,7 @@ def test_names_classes_and_ensembles_are_those_of_memory() -> None:
 
 
 def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterior:
-    """Deal, shuffle and absorb row by row, as the docstring of `scratch` says it."""
+    """Assign, shuffle and update row by row, as the docstring of `scratch` describes."""
     plan = Plan(Gaussian(), hidden=(10,), evidence_cap=model.evidence_cap, engine="reference")
     rows = np.column_stack([np.arange(len(y)), X, y])
     n_piles = -(-rows.nbytes // pile_bytes)
@@ -107,7 +107,7 @@ def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterio
 
 @pytest.mark.parametrize("evidence_cap", [None, 2.0])
 @pytest.mark.usefixtures("on_disk")
-def test_a_fit_on_disk_is_that_of_the_oracle(evidence_cap: float | None) -> None:
+def test_a_fit_on_disk_matches_the_oracle(evidence_cap: float | None) -> None:
     X, y = made(300)
     model = fit(network(evidence_cap=evidence_cap, n_epochs=3), cut(X, y, [40, 41]))
     expected = oracle(network(evidence_cap=evidence_cap, n_epochs=3), X, y, 2000)
@@ -148,7 +148,7 @@ def test_sorted_rows_are_as_good_as_shuffled_ones() -> None:
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_classes_gaps_several_targets_and_ensembles_go_to_disk_too() -> None:
+def test_classes_missing_values_several_targets_and_ensembles_go_to_disk_too() -> None:
     X, y = made(600)
     gaps = X.copy()
     gaps[::7, 2] = np.nan
@@ -224,7 +224,7 @@ def test_one_part_is_an_epoch_in_memory_bit_for_bit(plan: Plan) -> None:
     np.testing.assert_allclose(epoch.mean_log_Z, run.fitted.epoch.mean_log_Z, 1e-12)
 
 
-def test_parts_without_bounds_are_one_pass_bit_for_bit() -> None:
+def test_parts_without_bounds_are_one_epoch_bit_for_bit() -> None:
     plan = PLANS[0]
     X, y = made(120)
     begun = training.start(plan, Inputs(X), y, RandomState(0))
@@ -276,7 +276,7 @@ class Stop(Exception):
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
+def test_a_fit_resumes_from_its_checkpoint_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = made()

@@ -251,7 +251,7 @@ def test_ensembles(target: str, capfd: Captured) -> None:
         assert_allclose(written["p_setosa"], predicted.proba[:, 0], rtol=1e-12)
     assert call("update m.pbp new.csv -q") == 0
     again = probprop.load("m.pbp").estimator
-    assert again.n_samples_seen_ == 138  # 12 of 150 were held out
+    assert again.n_samples_seen_ == 138  # 12 of 150 were the test set
     assert call("evaluate m.pbp new.csv --json") == 0
 
 
@@ -295,7 +295,7 @@ def test_a_target_that_cannot_be_fitted(
 
 
 @pytest.mark.parametrize("command", ["evaluate", "update"])
-def test_a_class_that_the_model_does_not_know(command: str, model: Path, capfd: Captured) -> None:
+def test_a_class_that_the_model_has_not_seen(command: str, model: Path, capfd: Captured) -> None:
     frame = pd.read_csv("new.csv")
     frame.loc[[3, 7], "species"] = "rosa"
     frame.to_csv("rosa.csv", index=False)

@@ -92,7 +92,7 @@ def test_a_larger_ensemble_has_the_members_of_a_smaller_one(seed):
     assert len({*many}) == 8
 
 
-def test_a_generator_goes_on_and_none_takes_the_seed_of_the_estimator(diabetes):
+def test_a_generator_advances_and_none_uses_the_seed_of_the_estimator(diabetes):
     rng = RandomState(0)
     model = PBPEnsemble(SMALL, n_members=2, random_state=rng)
     first, second = ([m.random_state for m in model.fit(*diabetes).estimators_] for _ in "ab")
@@ -116,7 +116,7 @@ def test_threads_do_not_change_the_results(diabetes, fitted, n_jobs):
     assert_array_equal(threaded.predict(diabetes[0], True), fitted.predict(diabetes[0], True))
 
 
-def test_members_run_in_as_many_threads_as_asked_for(diabetes, monkeypatch):
+def test_members_run_in_n_threads(diabetes, monkeypatch):
     used, engine = [], probprop.inference.engine.ENGINES["native"]
 
     def train(tasks, n_threads):
@@ -216,7 +216,7 @@ def test_sampled_functions_have_the_predicted_spread(diabetes):
     assert_array_equal(again[2](X[:10]), model.sample_functions(3, random_state=1)[2](X[:10]))
 
 
-def test_noise_is_that_of_the_mixture(diabetes, fitted):
+def test_noise_matches_the_mixture(diabetes, fitted):
     predicted = fitted.predict_distribution(diabetes[0][:2])
     assert fitted.noise_variance_ == pytest.approx(predicted.aleatoric_std**2, rel=1e-12)
 
@@ -225,7 +225,7 @@ def test_noise_is_that_of_the_mixture(diabetes, fitted):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_partial_fit_is_that_of_the_members(diabetes, n_jobs):
+def test_partial_fit_matches_the_members(diabetes, n_jobs):
     X, y = diabetes
     model = PBPEnsemble(SMALL, n_members=3, random_state=0, n_jobs=n_jobs)
     alone = [PBPRegressor((5,), n_epochs=3, random_state=s) for s in member_seeds(0, 3)]
@@ -238,7 +238,7 @@ def test_partial_fit_is_that_of_the_members(diabetes, n_jobs):
     assert (model.estimators_[0].n_iter_, model.n_samples_seen_) == (3, len(y))
 
 
-def test_partial_fit_goes_on_after_fit(diabetes, fitted):
+def test_partial_fit_continues_after_fit(diabetes, fitted):
     X, y = diabetes
     model = clone(fitted).fit(X[:200], y[:200])
     alone = [

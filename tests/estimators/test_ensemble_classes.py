@@ -15,7 +15,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from labelled import Split, small
+from labeled import Split, small
 from model_files import assert_same, header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
 from probprop.estimators.ensemble import member_seeds
@@ -89,7 +89,7 @@ def test_entropy_and_its_parts_by_quadrature(cancer: Split):
     assert_allclose(predicted.entropy_model, predicted.entropy - expected, rtol=1e-6, atol=1e-10)
 
 
-def test_entropy_of_labels_is_that_of_each(labels: Split):
+def test_entropy_of_labels_is_per_label(labels: Split):
     X, X_test, y, _ = labels
     predicted = three().fit(X, y).predict_distribution(X_test)
     p = predicted.proba
@@ -97,7 +97,7 @@ def test_entropy_of_labels_is_that_of_each(labels: Split):
     assert predicted.entropy_model.shape == predicted.entropy_noise.shape == p.shape
 
 
-def test_disagreement_is_what_the_model_does_not_know(wine: Split):
+def test_disagreement_is_epistemic_uncertainty(wine: Split):
     X, X_test, y, _ = wine
     model = three().fit(X, y)
     predicted = model.predict_distribution(X_test)
@@ -142,7 +142,7 @@ def test_a_standard_deviation_of_classes_is_refused(wine: Split):
 # ---- partial_fit
 
 
-def test_partial_fit_is_that_of_the_members(split: Split):
+def test_partial_fit_matches_the_members(split: Split):
     X, _, y, _ = split
     model = three()
     alone = [small(random_state=seed) for seed in member_seeds(0, 3)]

@@ -73,7 +73,7 @@ def path(tmp_path: Path, good: Path) -> Path:
 @pytest.mark.parametrize("n_members", [1, 3])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("hidden", [(4,), (4, 3)])
-def test_loaded_ensemble_predicts_and_goes_on_identically(
+def test_loaded_ensemble_predicts_and_continues_identically(
     tmp_path: Path, n_members: int, dtype: str, hidden: tuple[int, ...]
 ) -> None:
     estimator = PBPRegressor(hidden, n_epochs=2, dtype=dtype)

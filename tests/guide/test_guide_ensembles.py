@@ -38,7 +38,7 @@ def test_ensembles_write_their_pages(
     ensembles.main()
     printed = capsys.readouterr().out
     gain = (tmp_path / "ensembles_gain.md").read_text()
-    assert gain == (FOLDER / "ensembles_gain.md").read_text()  # of the rows beside it
+    assert gain == (FOLDER / "ensembles_gain.md").read_text()  # from the rows in the same folder
     assert gain in printed
     assert (tmp_path / "ensembles_gap.md").read_text() in printed
     found = json.loads((tmp_path / "ensembles.json").read_text())["gap"]

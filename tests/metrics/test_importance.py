@@ -105,7 +105,7 @@ def test_what_is_refused() -> None:
 # ---- Predictions along a column
 
 
-def test_the_average_is_that_of_the_rows_one_by_one() -> None:
+def test_the_average_matches_the_rows_one_by_one() -> None:
     model, rows, _ = fitted()
     found = average_prediction(model, rows[:20], [4, 5, 6], np.eye(3))
     for k in range(3):

@@ -36,7 +36,7 @@ class TestPanels:
         assert_allclose([at_two.min(), at_two.max()], [0.4, 0.55])
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("column", "predicted")
 
-    def test_several_outputs_have_lines_that_differ_without_colours_too(self) -> None:
+    def test_several_outputs_have_lines_that_differ_without_colors_too(self) -> None:
         ax = plot.dependence([1, 2, 3], BAND, outputs={0: "no", 1: "yes"}, **LABELS)
         assert not ax.collections
         assert len({line.get_marker() for line in ax.get_lines()}) == 2

@@ -36,7 +36,7 @@ def sections(n_classes: int, n_members: int = 1, **options) -> dict:
     return {s.title: s for s in sections_of(model, X, y, **options)}
 
 
-def test_the_numbers_are_those_of_the_rows():
+def test_the_numbers_match_the_rows():
     model, X, y = fitted(2)
     made = sections(2)
     quality = made["How good the predictions are"]
@@ -85,7 +85,7 @@ def test_only_two_classes_have_a_roc_curve():
     assert "Threshold (ROC curve)" not in [s.title for s in of_one]
 
 
-def test_the_least_certain_rows_are_those_of_the_largest_entropy():
+def test_the_least_certain_rows_have_the_largest_entropy():
     model, X, y = fitted(3)
     entropy = model.predict_distribution(X).entropy
     rows = sections(3, first_row=100)["Least certain samples"].table[1]
@@ -98,7 +98,7 @@ def test_the_least_certain_rows_are_those_of_the_largest_entropy():
 @pytest.mark.parametrize(
     ("held_out", "words"), [(False, "was trained on these"), (None, "correct")]
 )
-def test_it_says_whether_the_rows_were_held_out(held_out, words):
+def test_it_says_whether_the_rows_are_out_of_sample(held_out, words):
     text = sections(2, held_out=held_out)["How good the predictions are"].text
     assert words in text
     assert "was not trained" not in text
@@ -127,7 +127,7 @@ def test_an_ensemble_of_regressors():
     assert "The first of the 2 networks is shown" in {s.title: s for s in made}["Training"].text
 
 
-def test_the_document_asks_nothing_of_the_network():
+def test_the_document_makes_no_requests():
     html = render("Kinds", list(sections(3).values()), footer="")
     assert not re.search(r"(src|href)=\"(?!data:|#)", html)
     assert html.count("<img ") == sum(len(s.figures) for s in sections(3).values())

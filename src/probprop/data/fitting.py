@@ -342,7 +342,7 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
     assert columns is not None  # tables have them
     targets = list(columns.wanted.targets)
     baseline: tuple[tuple[float, float], ...] = ()  # mean and standard deviation of each target
-    if rows.schema.likelihood.standardises_target:
+    if rows.schema.likelihood.standardizes_target:
         if isinstance(rows, MemoryRows):
             baseline = marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
         else:
@@ -596,7 +596,7 @@ def _fold_standardizer(
     view: View, others: Measured, every: Measured, spreads: FloatArray
 ) -> Standardizer:
     """Return the standardizer of a network that learns the other folds."""
-    y = merged([y for _, y in others]) if view.plan.likelihood.standardises_target else None
+    y = merged([y for _, y in others]) if view.plan.likelihood.standardizes_target else None
     if view.encoding is not None:
         standardizer = leaving_features(view.encoding.n_outputs, y)
     else:

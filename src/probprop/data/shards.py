@@ -295,11 +295,11 @@ def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardize
     refuse_empty_columns(x.n == 0)
     likelihood = plan.likelihood
     if plan.standardize:
-        found = standardize.standardizer_of(x, y if likelihood.standardises_target else None)
+        found = standardize.standardizer_of(x, y if likelihood.standardizes_target else None)
     else:
-        n_targets = likelihood.n_outputs if likelihood.standardises_target else 1
+        n_targets = likelihood.n_outputs if likelihood.standardizes_target else 1
         found = standardize.identity_standardizer(len(x.n), n_targets)
-    if likelihood.standardises_target:
+    if likelihood.standardizes_target:
         check_targets(found, y, plan)
     return found
 

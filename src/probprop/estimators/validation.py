@@ -235,7 +235,7 @@ def refuse_empty_columns(is_empty: Array) -> None:
         )
 
 
-def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Samples, Array]:
+def check_labeled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Samples, Array]:
     """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1."""
     X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
     y = y.toarray() if issparse(y) else y
@@ -580,7 +580,7 @@ def read_labels(
             "y_std is for regressors: classes have no measurement error. Leave it out."
         )
     first = known is None
-    X, y = check_labelled_data(model, given.X, given.y, reset=first)
+    X, y = check_labeled_data(model, given.X, given.y, reset=first)
 
     def likelihood(y: Array) -> LabelLikelihood:
         if known is None:

@@ -133,7 +133,7 @@ class Memory:
     """Bound on the evidence in q during training; see `probprop.reference.adf.temper`."""
 
     capacity: float  # in points, at least 1: with `evidence_cap` M and N points it is M * N
-    noise_shape: float  # Gamma prior of the noise precision, towards which q is tempered
+    noise_shape: float  # Gamma prior of the noise precision, toward which q is tempered
     noise_rate: float
 
     @property

@@ -122,7 +122,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement on all samples, and on the thirds of them that are not calibrated."""
+    """The judgment on all samples, and on the thirds of them that are not calibrated."""
 
     all_rows: Intervals
     doubtful: tuple[Intervals, ...]  # thirds whose distance chance does not explain
@@ -268,7 +268,7 @@ def scale_of(u: FloatArray) -> Scale:
 
 @dataclass(frozen=True)
 class ClassVerdict:
-    """The judgement on the probabilities of classes."""
+    """The judgment on the probabilities of classes."""
 
     n: int  # rows
     n_right: int  # rows whose most probable class is right
