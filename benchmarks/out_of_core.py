@@ -107,14 +107,14 @@ def agreement(name: str, evidence_cap: float | None) -> Figures:
 
 def on_disk(network: PBPRegressor, X: Array, y: Array) -> Any:
     """Fit on blocks as if they did not fit into memory, in the partitions of a large table."""
-    kept = shards.COPIES, scratch.PILE_BYTES
+    kept = shards.COPIES, scratch.PARTITION_BYTES
     shards.COPIES = 10**9  # none fits
-    scratch.PILE_BYTES = X.nbytes // _N_PARTITIONS
+    scratch.PARTITION_BYTES = X.nbytes // _N_PARTITIONS
     try:
         pairs = list(zip(np.array_split(X, 7), np.array_split(y, 7), strict=True))
         return fit(network, pairs)
     finally:
-        shards.COPIES, scratch.PILE_BYTES = kept
+        shards.COPIES, scratch.PARTITION_BYTES = kept
 
 
 def _page(known: dict[str, Any], info: dict[str, str]) -> str:

@@ -21,10 +21,10 @@ class Limits:
         """Read tables in chunks of `n_rows`."""
         self._patch.setattr(read, "_CHUNK_ROWS", n_rows)
 
-    def on_disk(self, pile_bytes: int = 2000) -> None:
+    def on_disk(self, partition_bytes: int = 2000) -> None:
         """Leave no room for rows in memory, and make partitions of a few dozen rows."""
         self._patch.setattr(shards, "COPIES", 10**9)
-        self._patch.setattr(scratch, "PILE_BYTES", pile_bytes)
+        self._patch.setattr(scratch, "PARTITION_BYTES", partition_bytes)
 
     def tables_above_memory(self) -> None:
         """Let the commands treat every table as one of 12 GB."""

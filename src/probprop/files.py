@@ -539,7 +539,7 @@ def _check_refinement(network: Any) -> None:
     layers = [*refined.m_w, *refined.v_w, np.array([refined.prior_variance])]
     positive = all((layer > 0.0).all() for layer in refined.v_w)
     if not positive or not all(np.isfinite(layer).all() for layer in layers):
-        raise ValueError("it has a prior that no training can go on with")
+        raise ValueError("its prior is invalid for further training")
 
 
 # ---- Declarations

@@ -159,7 +159,7 @@ def fit(
         parameters or versions are refused. The `random_state` must be an int. Each member of an
         ensemble, or network of a fold, has its number appended; the search, the word choice.
     callback : callable, default=None
-        Called with the `Epoch` after each pass; returning True stops the fit there. For a
+        Called with the `Epoch` after each epoch; returning True stops the fit there. For a
         cross-validated estimator it is called with the share of the work that is done.
 
     Returns
@@ -661,7 +661,7 @@ def train_folds(
                 break
     if best is None:
         raise FloatingPointError(
-            "The networks made no finite predictions of the rows held out. Look for outliers in X "
+            "The networks made no finite out-of-fold predictions. Look for outliers in X "
             "and y, or give `candidates` that have fewer layers."
         )
     return best

@@ -275,7 +275,7 @@ def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
         raise TypeError(
             f"source is a {type(blocks).__name__}, which can be gone through only once, but the "
             "rows are read more than once: pass the function that makes it, without calling it, "
-            "or a list, or an object whose __iter__ starts anew."
+            "or a list, or an object whose __iter__ starts again."
         )
     return lambda: iter(blocks)
 

@@ -135,7 +135,7 @@ def _with_targets(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
 def no_rows(label: str) -> TableError:
     """Raise an error: a piece is empty."""
     return TableError(
-        f"{label} has no rows: leave it out, or spread the rows anew, as "
+        f"{label} has no rows: leave it out, or repartition the rows, as "
         "`frame.repartition(...)` does."
     )
 

@@ -135,7 +135,7 @@ class PBPEnsemble(PredictMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         X, y, sample_weight, X_std, y_std : array-like
             As in `fit` of the members; `y_std` is for regressors.
         callback : callable, default=None
-            Called with the `Epoch` after each pass of each member, which are then fitted one after
+            Called with the `Epoch` after each epoch of each member, which are then fitted one after
             the other; returning True stops every member after its current, or first, pass.
         checkpoint : str or path-like, default=None
             As in `fit` of the members, which are then fitted one after the other, with a file for

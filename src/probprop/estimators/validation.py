@@ -387,7 +387,7 @@ def check_parameters(estimator: Any) -> None:
         if name in ("n_epochs", "evidence_cap") and isinstance(value, str) and value == "auto":
             raise ValueError(
                 f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or "
-                "PBPClassifierCV, which choose epochs, evidence cap and more on held-out rows."
+                "PBPClassifierCV, which select epochs, evidence cap and more by cross-validation."
             )
         checks[name](value)
     if "prior_rate" in names:

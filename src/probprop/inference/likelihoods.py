@@ -23,7 +23,7 @@ from probprop.inference.noise import LogScale, Noise
 from probprop.inference.standardize import Standardizer
 from probprop.reference import likelihoods
 
-# Beside log Z of one point a likelihood has:
+# In addition to log Z of one point a likelihood has:
 #
 #   task                  "regression" or "classification"
 #   n_outputs             units of the last layer

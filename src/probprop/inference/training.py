@@ -810,9 +810,9 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
             "weight updates undone (their new variance was not positive)": n_undone,
             "noise updates made by quadrature (outliers, or few points)": n_guarded,
             "points skipped (their log Z was not finite)": n_skipped,
-            "precisions held up between rounds (the shards, of few rows, gave back more than there "
-            "was; error bars are only wider: with few rows leave n_shards at None, on a cluster "
-            "give fewer shards)": n_held,
+            "precisions held up between rounds (the combined updates of the shards would have "
+            "removed more; intervals are only wider: with few rows leave n_shards at None, on a "
+            "cluster give fewer shards)": n_held,
         }
         parts = [f"{count} {text}" for text, count in counts.items() if count]
         warnings.warn(
