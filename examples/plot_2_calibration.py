@@ -13,8 +13,8 @@ example checks both on a test set.
 # quarters; ``budget="fast"`` has it done in about a second.
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import load_diabetes
+from sklearn.inspection import PartialDependenceDisplay
 from sklearn.model_selection import train_test_split
 
 from probprop import PBPRegressorCV, metrics, plot
@@ -58,15 +58,12 @@ fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 plot.residuals_against_std(y_test, predicted, target=TARGET, ax=ax)
 
 # %%
-# What the model found: the two features that matter most to its predictions, each averaged over a
-# hundred patients, with the epistemic uncertainty as a band.
+# What the model found: the two features that matter most to its predictions, and scikit-learn's
+# partial dependence on each, averaged over a hundred patients.
 
-some = X_train[:100]
 [ranked] = metrics.permutation_importance(model, X_test, y_test)
 features = [int(name) for name in ranked.names[:2]]
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
-for feature, ax in zip(features, axes, strict=True):
-    grid = np.linspace(*np.quantile(some[:, feature], [0.01, 0.99]), 50)
-    average = metrics.average_prediction(model, some, [feature], grid[:, np.newaxis])
-    labels = {"name": data.feature_names[feature], "target": f"predicted {TARGET}"}
-    plot.dependence(grid, average, outputs={0: "mean"}, rows=some[:, feature], **labels, ax=ax)
+PartialDependenceDisplay.from_estimator(
+    model, X_train[:100], features, feature_names=data.feature_names, ax=axes
+)

@@ -19,7 +19,7 @@ from sklearn.datasets import load_diabetes
 from probprop import Candidate, PBPRegressor, Trial, plot
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import explain, predictive_coverage
-from probprop.metrics.importance import Dependence, Importance
+from probprop.metrics.importance import Importance
 from probprop.metrics.verdict import largest_by_chance
 
 matplotlib.use("Agg")
@@ -237,13 +237,6 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             return plot.predictive_band(bmi, p, data=(bmi, y), truth=bmi * 4, ax=ax)
         case "training_curve":
             return plot.training_curve(model.history_, ax=ax)
-        case "dependence":
-            mean = np.linspace(1.0, 2.0, 6)[:, np.newaxis]
-            found = Dependence(mean, mean - 0.5, mean + 0.5)
-            at: Any = np.arange(6)
-            options: Any = {"outputs": {0: "mean"}, "name": "x", "target": "y", "ax": ax}
-            drawn = getattr(plot, name)(at, found, **options)
-            return drawn
         case "importance":
             loss = np.array([[0.4, 0.5], [0.1, 0.0], [0.0, 0.1]])
             return plot.importance(Importance(("a", "b", "c"), loss, loss, 50, 3), ax=ax)
@@ -307,3 +300,12 @@ class TestAxes:
         ax = plot.predictive_band([0, 1, 2], p)
         ax.plot([1], [50])
         assert ax.get_ylim()[1] > 50
+
+
+def test_the_ranking_shows_means_and_spreads() -> None:
+    loss = np.array([[0.4, 0.6], [0.1, 0.1], [0.0, -0.2]])
+    ax = plot.importance(Importance(("size", "age", "noise"), loss, loss, 50, 3), n=2)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["size", "age"]
+    (points, _, (bars,)) = ax.containers[0]
+    assert_allclose(points.get_xdata(), [0.5, 0.1])
+    assert_allclose(np.ptp(bars.get_segments()[0][:, 0]), 2 * np.std([0.4, 0.6], ddof=1))

@@ -290,7 +290,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     ) -> Mixture | TransformedMixture | Recalibrated:
         """Predict out-of-fold samples, or changed ones, without the networks that learned them.
 
-        The noise network is the one of the model, for samples of mean weight.
+        The noise network is the one of the model, for samples of mean weight. A recalibration
+        leaves out the fold of each sample.
         """
         outputs, own = self._oof_outputs(X, at)
         y_mean, y_scale = (each[own, 0] for each in self._target_units)
@@ -301,7 +302,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         squares = self.calibration_.squares.out_of_fold
         calibration = replace(self.calibration_, squares=squares)
         h, weights = outputs.log_scale, self._group_weights
-        return calibration.mixture(members, outputs.rows, h, weights=weights)
+        found = calibration.mixture(members, outputs.rows, h, weights=weights)
+        left_out = getattr(self.oof_predictive_, "left_out", None)
+        if isinstance(found, Recalibrated) and left_out is not None:
+            return replace(found, left_out=left_out.of(at))
+        return found
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray]:

@@ -195,7 +195,7 @@ def test_a_failing_set_is_reported_with_its_name(tmp_path: Path) -> None:
 # ---- The table
 
 
-def test_gaps_are_paired_and_their_errors_account_for_shared_rows() -> None:
+def test_missing_values_are_paired_and_their_errors_account_for_shared_rows() -> None:
     found = {(r["dataset"], r["method"]): r for r in CLASSES.records(ROWS)}
     wine = found["wine", "PBP"]
     assert wine["gap"] == pytest.approx(-0.2)  # of -0.1 and -0.3
