@@ -114,7 +114,7 @@ def stats_cumulative(density: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.cumsum(0.5 * (density[1:] + density[:-1]) * steps, axis=0)
 
 
-def test_the_masses_are_those_of_the_kernel_density() -> None:
+def test_the_masses_match_the_kernel_density() -> None:
     """Without cells and bins, as the equation has it."""
     base, y = two_modes()
     p = recalibrated(base, y, FOLD)

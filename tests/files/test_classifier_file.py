@@ -75,7 +75,7 @@ def test_classes_come_back_as_they_were(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("y", [INDEX, INDEX > 0, LABELS[INDEX]], ids=["three", "two", "labels"])
-def test_loaded_model_predicts_and_goes_on_identically(
+def test_loaded_model_predicts_and_continues_identically(
     tmp_path: Path, engine: str, dtype: str, y: np.ndarray
 ) -> None:
     model = fitted(y, (4, 3), engine=engine, dtype=dtype)

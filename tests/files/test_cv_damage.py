@@ -27,7 +27,7 @@ KINDS = ("values", "prices", "labels")
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A file of each kind; that of values has an encoding and a noise network."""
+    """A file of each kind; the regressor's has an encoding and a noise network."""
     folder = tmp_path_factory.mktemp("cv")
     for kind in KINDS:
         candidates = {"values": {"candidates": [ENCODED]}}.get(kind, {})

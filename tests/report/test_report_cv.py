@@ -80,7 +80,7 @@ def test_several_groups_and_one() -> None:
     assert choice_in_words(alone).endswith("; the only candidate")
 
 
-def test_the_calibration_of_error_bars() -> None:
+def test_the_calibration_of_intervals() -> None:
     model = copy(fitted("values"))
     found = model.calibration_
     factor, gain = np.sqrt(found.factor), f"{found.gain:+.3f} ± {found.gain_error:.3f}"
@@ -113,7 +113,7 @@ def test_a_model_without_a_noise_network(gain: float, line: str) -> None:
     assert line in sections("values", model)[CHOICE].text
 
 
-def test_error_bars_that_are_too_narrow_are_not_told_to_be_calibrated_twice() -> None:
+def test_intervals_that_are_too_narrow_are_not_called_calibrated() -> None:
     narrow = Verdict(Intervals(1_000, 0.0, False, 0.95, 0.8, Scale(1.5, 0.02)), ())
     assert "PBPRegressorCV" in _verdict_sentences(narrow, calibrated=False)
     assert "PBPRegressorCV" not in _verdict_sentences(narrow, calibrated=True)

@@ -83,9 +83,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     missing : {"auto", "error", "marginalize"}, default="auto"
         How NaN in X is treated: as an error, or as a missing value. Missing values are marginalized
         over 32 completions given the other values of the sample, by a joint distribution of the
-        features, with error bars calibrated on masked out-of-fold samples. "auto" does so if values
+        features, with intervals calibrated on masked out-of-fold samples. "auto" does so if values
         are missing in `fit`; otherwise a Gaussian copula completes missing values in predictions,
-        whose error bars are not calibrated.
+        whose intervals are not calibrated.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
