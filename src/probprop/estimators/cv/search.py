@@ -212,10 +212,7 @@ class Running:
 
     def stopped(self, outcome: str) -> Running:
         """Return it stopped for that reason, if it is running."""
-        return self if not self.is_running else self._with(outcome=outcome)
-
-    def _with(self, **changes: Any) -> Running:
-        return replace(self, trial=replace(self.trial, **changes))
+        return replace(self, trial=replace(self.trial, outcome=self.trial.outcome or outcome))
 
 
 def begin_trials(
@@ -252,24 +249,6 @@ def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | No
     X = encodings.inputs(n_bins)[train]
     before = training.start(plan, X, y, rng, scales, near_draw=True)
     return training.begin(plan, before, X, y, rng, weights=weights)
-
-
-def advance_all(
-    trials: Sequence[Running], n_epochs: int, n_threads: int, step: Step | None = None
-) -> list[Running]:
-    """Make more epochs of all running trials, in one call."""
-    runs = [run for trial in trials if trial.is_running for run in trial.runs]
-    made, interrupt = (step or advance)(runs, n_epochs, n_threads)
-    if interrupt is not None:
-        raise interrupt
-    following = iter(made)
-
-    def moved(trial: Running) -> Running:
-        own = tuple(next(following) for _ in trial.runs)
-        history = tuple([*h, *run.made] for h, run in zip(trial.history, own, strict=True))
-        return replace(trial, runs=own, history=history)
-
-    return [moved(trial) if trial.is_running else trial for trial in trials]
 
 
 def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Samples], tuple[FloatArray, FloatArray]]:
@@ -310,11 +289,6 @@ def _with_output_layer(run: Run, problem: Problem, n_bins: int | None, fold: Fol
 # ---- Successive halving
 
 
-def leader_of(trials: Sequence[Running]) -> Running:
-    """Return the trial with the best score."""
-    return max(trials, key=lambda trial: trial.score)
-
-
 def evaluated(trial: Running, problem: Problem) -> Running:
     """Return a running trial with the evaluation of one more rung."""
     if not trial.is_running:
@@ -329,7 +303,7 @@ def evaluated(trial: Running, problem: Problem) -> Running:
 
 def pruned(trials: Sequence[Running], n_kept: int) -> list[Running]:
     """Stop trials that trail the leader, or no longer improve, and all but the `n_kept` best."""
-    leader = leader_of(trials)
+    leader = max(trials, key=lambda trial: trial.score)
 
     def outcome(trial: Running) -> str:
         scores = trial.trial.means
@@ -579,12 +553,23 @@ class Search:
         self, trials: Sequence[Running], n_epochs: int, left: float, stage: str
     ) -> list[Running]:
         """Make epochs of the running trials, and report; `left` is the work before, at most."""
-        trials = advance_all(trials, n_epochs, self.n_threads, self.problem.step)
+        runs = [run for trial in trials if trial.is_running for run in trial.runs]
+        made, interrupt = (self.problem.step or advance)(runs, n_epochs, self.n_threads)
+        if interrupt is not None:
+            raise interrupt
+        following = iter(made)
+
+        def moved(trial: Running) -> Running:
+            own = tuple(next(following) for _ in trial.runs)
+            history = tuple([*h, *run.made] for h, run in zip(trial.history, own, strict=True))
+            return replace(trial, runs=own, history=history)
+
+        trials = [moved(trial) if trial.is_running else trial for trial in trials]
         work = n_epochs * sum(trial.work for trial in trials if trial.is_running)
         self.done += work
         self.share = max(self.share, self.done / (self.done + max(left - work, 0.0)))
         self.report(Share(self.share, stage))
-        return list(trials)
+        return trials
 
     def _on_best_scale(self, trials: list[Running]) -> list[Running]:
         """Return the trials, or the same ones on a power of the targets if that is clearly better.
@@ -592,7 +577,7 @@ class Search:
         The leader decides. Both scales have a noise network in that comparison, which can also
         explain growing errors; without it the gain of the power would look too large.
         """
-        problem, leader = self.problem, leader_of(trials)
+        problem, leader = self.problem, max(trials, key=lambda trial: trial.score)
         folds = problem.search_folds
         y = problem.y[HeldOut(folds).rows]
         if leader.best is None or (power := power_of_residuals(y, leader.best.oof)) is None:
