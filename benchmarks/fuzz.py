@@ -370,7 +370,7 @@ def _with_folds(rng: Generator, model: Any, t: Table) -> tuple[Any, Table]:
         model.set_params(candidates=[{**c, "power": power} for c in model.candidates])
     kind = rng.uniform()
     counts = n if t.weights is None else int(np.count_nonzero(t.weights))
-    if counts < n or n < 12:  # a splitter knows nothing of weights: its folds might be empty
+    if counts < n or n < 12:  # a splitter ignores weights: its folds might be empty
         return model, t
     if kind < 0.1:
         return model.set_params(cv=KFold(3, shuffle=True, random_state=0)), t
@@ -410,14 +410,14 @@ class Findings(list[dict[str, str]]):
 
 
 def _is_own_warning(warning: warnings.WarningMessage) -> bool:
-    return str(warning.message).startswith("In ")  # ... updates: told to the caller
+    return str(warning.message).startswith("In ")  # ... updates: at the caller's line
 
 
 _OWN = str(Path(probprop.__file__).parent)
 
 
 def _is_ours(filename: str) -> bool:
-    """Whether a warning is told at a line of a caller: a library's has the line of its cause."""
+    """Whether a warning points to a line of a caller: a library's has the line of its cause."""
     return not filename.startswith(_OWN) and "site-packages" not in filename
 
 

@@ -1,5 +1,5 @@
 """
-Real data: are the error bars right?
+Real data: calibration
 ====================================
 
 Ten measurements of 442 diabetes patients, and how far the disease had progressed a year later. A
@@ -9,12 +9,12 @@ example checks both on a test set.
 
 # %%
 # Fit on three quarters; the last quarter is the test set. ``PBPRegressorCV`` selects its
-# hyperparameters and calibrates its error bars by cross-validation within the three quarters;
-# ``budget="fast"`` has it done in about a second.
+# hyperparameters and calibrates its predictive distribution by cross-validation within the three
+# quarters; ``budget="fast"`` has it done in about a second.
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import load_diabetes
+from sklearn.inspection import PartialDependenceDisplay
 from sklearn.model_selection import train_test_split
 
 from probprop import PBPRegressorCV, metrics, plot
@@ -28,7 +28,7 @@ predicted = model.predict_distribution(X_test)
 
 # %%
 # The figures. RMSE and MAE judge the mean alone; log-likelihood and CRPS judge the whole
-# distribution; coverage and calibration error judge the error bars.
+# distribution; coverage and calibration error score the intervals.
 
 for name, value in metrics.summary(y_test, predicted).items():
     print(f"{name:18} {value:8.3f}")
@@ -42,7 +42,7 @@ plot.predicted_against_observed(y_test, predicted, target=TARGET, ax=ax)
 
 # %%
 # Calibration: 80 % intervals should cover 80 % of the targets, and so for every level.
-# Below the diagonal the error bars are too narrow. With 111 patients a few hundredths are chance.
+# Below the diagonal the intervals are too narrow. With 111 patients a few hundredths are chance.
 
 fig, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
 plot.calibration(y_test, predicted, ax=ax)
@@ -58,15 +58,12 @@ fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 plot.residuals_against_std(y_test, predicted, target=TARGET, ax=ax)
 
 # %%
-# What the model found: the two features that matter most to its predictions, each averaged over a
-# hundred patients, with the epistemic uncertainty as a band.
+# What the model found: the two features that matter most to its predictions, and scikit-learn's
+# partial dependence on each, averaged over a hundred patients.
 
-some = X_train[:100]
 [ranked] = metrics.permutation_importance(model, X_test, y_test)
 features = [int(name) for name in ranked.names[:2]]
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
-for feature, ax in zip(features, axes, strict=True):
-    grid = np.linspace(*np.quantile(some[:, feature], [0.01, 0.99]), 50)
-    average = metrics.average_prediction(model, some, [feature], grid[:, np.newaxis])
-    labels = {"name": data.feature_names[feature], "target": f"predicted {TARGET}"}
-    plot.dependence(grid, average, outputs={0: "mean"}, rows=some[:, feature], **labels, ax=ax)
+PartialDependenceDisplay.from_estimator(
+    model, X_train[:100], features, feature_names=data.feature_names, ax=axes
+)

@@ -67,7 +67,7 @@ FEATURES = list(table().columns[:5])
 
 
 def complete() -> pd.DataFrame:
-    """Those of its rows in which nothing is missing."""
+    """Its complete rows."""
     frame = table().dropna()
     return frame.assign(garden=frame["garden"].astype(bool))
 
@@ -86,7 +86,7 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
     "one network": ("price", PBPRegressor(**GAPS)),
     "no gaps, float32": ("price", PBPRegressor(**SMALL, dtype="float32")),
     "no hidden layer": ("price", PBPRegressor((), n_epochs=5, missing="marginalize")),
-    "not standardised": ("rent", PBPRegressor(**GAPS, standardize=False)),
+    "not standardized": ("rent", PBPRegressor(**GAPS, standardize=False)),
     "heavy tails": ("price", PBPRegressor(**GAPS, noise_tail="heavy")),
     "noise of the inputs": ("price", PBPRegressor(**GAPS, noise="input")),
     "both": ("price", PBPRegressor(**GAPS, noise="input", noise_tail="heavy")),
@@ -129,7 +129,7 @@ def fitted(name: str) -> TableModel:
     frame = table() if estimator_takes_gaps(estimator) else complete()
     rows = frame[frame.index < (19 if "few rows" in name else N_TRAIN)]  # too few for noise
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UpdateWarning)  # features that are not standardised
+        warnings.simplefilter("ignore", UpdateWarning)  # features that are not standardized
         return fit_table_model(rows, target, features=FEATURES, estimator=estimator)
 
 

@@ -39,7 +39,9 @@ def test_uncertain_inputs() -> None:
     wide = left["model"].predict_distribution(X_test, X_std=0.02)
     assert (wide.std > left["model"].predict(X_test, return_std=True)[1]).all()
     rows = np.isnan(left["holed"][342:]).any(axis=1)
-    known, holed = (left["gaps"].predict_distribution(X) for X in (X_test, left["holed"][342:]))
+    known, holed = (
+        left["marginalizing"].predict_distribution(X) for X in (X_test, left["holed"][342:])
+    )
     assert (holed.epistemic_std[rows] > known.epistemic_std[rows]).mean() > 0.9
     # What is there stays, what was drawn has a spread.
     there = ~np.isnan(left["holed"])
@@ -153,7 +155,7 @@ def test_saving(tmp_path: Path) -> None:
     page = " ".join((GUIDE / "saving.md").read_text(encoding="utf-8").split())
     (kilobytes,) = re.findall(r"50 hidden units on 10 features takes about (\d+) kB", page)
     (megabytes,) = re.findall(
-        r"32 ramps on each of 13 features, five networks take about (\d+) MB", page
+        r"32 bins for each of 13 features, five networks take about (\d+) MB", page
     )
     X = np.random.default_rng(0).standard_normal((200, 13))
     y = X[:, 0] + X[:, 1] ** 2

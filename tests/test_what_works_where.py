@@ -367,7 +367,7 @@ def test_a_cell_is_true(
         tried()
 
 
-def test_every_hole_is_explained() -> None:
+def test_every_missing_entry_is_explained() -> None:
     text = PAGE.read_text().partition("## What works where")[2]
     explained = {*re.findall(r"^(\d+)\. ", text, re.MULTILINE)}
     used = {found for *_, cell in CELLS for found in re.findall(r"\d+", cell)}

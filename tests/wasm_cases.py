@@ -100,7 +100,7 @@ def random_numbers(seed: int, n: int) -> tuple[Case, Answer]:
 
 
 def training(task: Task, seed: int | None) -> tuple[Case, Answer]:
-    """Train in the native kernel; the task's rows are standardised already."""
+    """Train in the native kernel; the task's rows are standardized already."""
     memory, watch = task.memory, task.noise_schedule
     case = {
         "kind": "train",
@@ -137,7 +137,7 @@ def training(task: Task, seed: int | None) -> tuple[Case, Answer]:
 
 
 def of_oracles() -> Iterator[tuple[Case, Answer]]:
-    """The states of the authors' code: a pass, epochs, and predictions after each."""
+    """The states of the authors' code: an epoch, several, and predictions after each."""
     for name in oracle.NAMES:
         authors = oracle.load(name)
         beginning = authors.posterior(authors.initial)
@@ -309,7 +309,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"classes": True, "n_features": 2},
     {"classes": True, "n_features": 2, "evidence_cap": 2.0, "hidden": [5, 5], "seed": 1},
 ]
-"""Of learning.js, which are those of the estimators by nearly the same names."""
+"""Parameters of learning.js, with nearly the same names as the estimators'."""
 
 
 def of_estimators() -> Iterator[tuple[Case, Answer]]:

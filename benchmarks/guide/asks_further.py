@@ -1,7 +1,7 @@
 """Asking beyond 60 rows: ``python -m benchmarks.guide.asks_further``.
 
-As in the experiment acquisition, with 60 rows at first and fourteen asks for ten more, up to 200:
-the default strategy and "variance" beside rows at random. ``docs/results/asks_further.jsonl`` keeps
+As in the experiment acquisition, with 60 rows at first and fourteen queries of ten more, up to 200:
+the default strategy and "variance" next to random rows. ``docs/results/asks_further.jsonl`` keeps
 the rows, ``asks_further.md`` is their table.
 """
 
@@ -19,7 +19,7 @@ from probprop.active import ActiveLearner
 from probprop_lab.experiments.beyond import acquisition, acquisition_sets
 
 SETS = [name for name in acquisition_sets.NAMES if acquisition_sets.size(name) > 500]
-"""Those whose pools have about twice the rows that are asked for, or more."""
+"""Sets whose pools have about twice the rows that are queried, or more."""
 
 STRATEGIES = acquisition.STRATEGIES  # "random" is the first
 DEFAULT = "variance_reduction"

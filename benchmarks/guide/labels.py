@@ -1,6 +1,6 @@
 """Classes and labels of scikit-learn's sets: ``python -m benchmarks.guide.labels``.
 
-``docs/results/labels_folds.md`` has the log-loss of `PBPClassifier` beside other classifiers, and
+``docs/results/labels_folds.md`` has the log-loss of `PBPClassifier` and other classifiers, and
 what it says of several noisy labels and of pictures of noise; ``labels_weights.md`` what weights of
 rows do.
 """
@@ -62,7 +62,7 @@ def main() -> None:
             say(name)
             X, y = read(return_X_y=True)
             folds[name] = {
-                how: judge(model, X, y, arguments.folds) for how, model in METHODS.items()
+                how: evaluate(model, X, y, arguments.folds) for how, model in METHODS.items()
             }
         say("several labels, noise, weights")
         seeds = range(arguments.seeds)
@@ -78,8 +78,8 @@ def main() -> None:
     write(arguments.results, "labels", written, pages(written))
 
 
-def judge(model: Any, X: Array, y: Array, n_folds: int) -> Figures:
-    """Predict every row by a fit on the other folds, and judge all."""
+def evaluate(model: Any, X: Array, y: Array, n_folds: int) -> Figures:
+    """Predict every row out of fold, and score all."""
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     p = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
     return {
@@ -101,7 +101,7 @@ def several_labels() -> Figures:
 
 
 def pictures_of_noise() -> Figures:
-    """Return the entropy on digits that were held out and on uniform pixels, in nats."""
+    """Return the entropy on test digits and on uniform pixels, in nats."""
     X, y = load_digits(return_X_y=True)
     model = PBPClassifier(random_state=0).fit(X[:1500], y[:1500])
     noise = np.random.RandomState(0).uniform(0.0, 16.0, size=(300, X.shape[1]))
@@ -114,7 +114,7 @@ def pictures_of_noise() -> Figures:
 
 
 def weighted(X: Array, y: Array, seed: int) -> Figures:
-    """Return the log-likelihood of rows held out, for three ways to give weights of 1, 2 or 5."""
+    """Return the test log-likelihood, for three ways to give weights of 1, 2 or 5."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     train, test = order[:_N_LABELLED], order[_N_LABELLED:]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from copy import copy
 from functools import partial
 from importlib import import_module
@@ -23,36 +22,24 @@ from sklearn.utils import check_random_state
 
 from probprop import io
 from probprop._types import Array
-from probprop.distributions.recalibrated import SCORES, Recalibration
+from probprop.distributions import recalibrated
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv import calibration, policy
 from probprop.estimators.cv.base import Group, policy_of
-from probprop.estimators.cv.calibration import (
-    Calibration,
-    ClassCalibration,
-    Levels,
-    NoiseNetwork,
-    Range,
-    Squares,
-)
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
-from probprop.estimators.cv.policy import Candidate, read_budget, read_candidates
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import Trial
-from probprop.estimators.kind import column_moments, members, transformation_of
+from probprop.estimators.kind import column_moments, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.facts import model_facts
-from probprop.inference import checkpoint
-from probprop.inference.checkpoint import NoiseWeights
-from probprop.inference.engine import ENGINES
-from probprop.inference.likelihoods import Gaussian, Heavy, LabelLikelihood, Multinomial, Probit
-from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE
+from probprop.inference import checkpoint, likelihoods, noise
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.standardize import Standardizer, check_target_scale
+from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted
 from probprop.io import MODEL, Declared, above, anything, typed, within
 
@@ -108,7 +95,6 @@ def _known(name: Any, encoder: Any) -> tuple[Any, dict[Any, Declared]]:
 
     declared = {
         TableEncoder: Declared(
-            check=_check_columns,
             take=lambda encoder: {"encoders": list(encoder.encoders_)},
             make=table_encoder,
         ),
@@ -129,67 +115,37 @@ def _decoded(tree: Any, arrays: dict[str, Array]) -> Any:
 
 # ---- Parameters
 
-_SPLITTERS = (
-    "GroupKFold",
-    "GroupShuffleSplit",
-    "KFold",
-    "LeaveOneGroupOut",
-    "LeaveOneOut",
-    "RepeatedKFold",
-    "ShuffleSplit",
-    "StratifiedGroupKFold",
-    "StratifiedKFold",
-    "StratifiedShuffleSplit",
-    "TimeSeriesSplit",
-)
-
 
 def _taken_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters of an estimator as JSON."""
     parameters = model.get_params(deep=False)
-    if "cv" in parameters and not _is_splitter(parameters["cv"]):
-        cv = parameters["cv"]
-        raise TypeError(
-            f"cv is {'None' if cv is None else f'a {type(cv).__name__}'}, which a file cannot "
-            "hold, but an int and the splitters of scikit-learn it can; to save the model all the "
-            "same, give another first, for example set_params(cv=5): it matters to the next fit "
-            "only"
-        )
-    if not isinstance(parameters.get("candidates", ""), str):
-        given = parameters["candidates"]
-        parameters["candidates"] = list(read_candidates(given, "good", policy_of(model, 0)))
+    if not isinstance(given := parameters.get("candidates", ""), str):
+        parameters["candidates"] = policy.read_candidates(given, "good", policy_of(model, 0))
     return {k: _plain(value) for k, value in parameters.items()}
 
 
-def _is_splitter(cv: Any) -> bool:
-    """Whether a file can hold the parameter `cv`: "auto", an int, or scikit-learn's splitter.
-
-    Other splitters are refused: a loaded model would use other folds in a later fit.
-    """
-    if isinstance(cv, str | int | np.integer):
-        return cv == "auto" if isinstance(cv, str) else not isinstance(cv, bool)
-    name = type(cv).__name__
-    return name in _SPLITTERS and type(cv) is _splitter(name)
-
-
-def _splitter(name: str) -> Any:
-    return getattr(import_module("sklearn.model_selection"), name)  # slow, and seldom needed
+def _splitter(name: Any) -> Any:
+    """Return the splitter of scikit-learn of this name; None if it has none."""
+    kind = getattr(import_module("sklearn.model_selection"), str(name), None)  # slow to import
+    return kind if isinstance(kind, type) and hasattr(kind, "split") else None
 
 
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON; objects are mappings, and a RandomState is null."""
-    if isinstance(value, Candidate):
-        return {"candidate": io.encode(Candidate, value, _DECLARED)[0]}
-    if type(value).__name__ in _SPLITTERS:
-        state = vars(value) | vars(value).get("cvargs", {})  # a repeated splitter has some there
-        own = {k: _plain(state[k]) for k in signature(type(value)).parameters}
-        return {"splitter": type(value).__name__, "parameters": own}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, policy.Candidate):
+        return {"candidate": io.encode(policy.Candidate, value, _DECLARED)[0]}
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple):
         return {"tuple": [_plain(item) for item in value]}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence):
         return [_plain(item) for item in value]
+    if type(value) is _splitter(type(value).__name__):
+        state = vars(value) | vars(value).get("cvargs", {})  # a repeated splitter has some there
+        own = {k: _plain(state[k]) for k in signature(type(value)).parameters}
+        return {"splitter": type(value).__name__, "parameters": own}
     return None if isinstance(value, np.random.RandomState) else value
 
 
@@ -202,11 +158,10 @@ def _parameter(node: Any) -> Any:
     if node.keys() == {"tuple"}:
         return tuple(typed(node["tuple"], list, "tuple"))
     if node.keys() == {"candidate"}:
-        return io.decode(Candidate, node["candidate"], {}, _DECLARED)
+        return io.decode(policy.Candidate, node["candidate"], {}, _DECLARED)
     own = typed(node.get("parameters"), dict, "parameters")
-    flat = not any(isinstance(value, list | dict) for value in own.values())
-    if node.keys() == {"splitter", "parameters"} and node["splitter"] in _SPLITTERS and flat:
-        return _splitter(node["splitter"])(**own)
+    if node.keys() == {"splitter", "parameters"} and (kind := _splitter(node["splitter"])):
+        return kind(**own)
     raise ValueError("a parameter is not one that a model has")
 
 
@@ -216,22 +171,23 @@ def _unfitted(kind: Any, parameters: Any) -> Any:
     model = kind(**{k: _parameter(value) for k, value in found.items()})
     check_parameters(model)
     if hasattr(model, "candidates"):
-        read_budget(model.budget)
-        read_candidates(model.candidates, model.budget, policy_of(model, 0))
-        if not _is_splitter(model.cv):
-            raise ValueError("cv is neither an int nor a splitter")
+        policy.read_budget(model.budget)
+        policy.read_candidates(model.candidates, model.budget, policy_of(model, 0))
         if isinstance(model.cv, int):
             check_int("cv", model.cv, 2)
+        elif model.cv != "auto" and type(model.cv) is not _splitter(type(model.cv).__name__):
+            raise ValueError(
+                'cv must be "auto", an int or a splitter of scikit-learn. Got '
+                f"{type(model.cv).__name__} instead; to save the model, call set_params(cv=5) "
+                "first, which matters to the next fit only"
+            )
     check_random_state(model.random_state)
     return model
 
 
 # ---- Networks
 
-_NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
-_CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
-_CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
-_FURTHEST = 1e13  # the standardizer has no scale below 1e-12 of the size of a column
+_LABELS = {np.dtype(code).name for code in np.typecodes["AllInteger"] + "efd?"} | {"str", "object"}
 _COUNT = within(1, io.LARGEST_COUNT)
 
 
@@ -300,34 +256,15 @@ def _taken_labels(classes: Array) -> dict[str, Any]:
 
 def _labels(dtype: str, values: list[Any]) -> Array:
     """Return the class labels: two or more of one type, sorted."""
-    kind = _CLASS_KINDS.get(dtype)
-    if kind is None or len(values) < 2 or any(type(value) is not kind for value in values):
-        raise ValueError("classes are not two or more of one type")
-    if any(not one < other for one, other in pairwise(values)):
-        raise ValueError("classes are not sorted, or not all different")
-    if kind is float and not np.isfinite(values).all():
-        raise ValueError("classes are not all finite")
-    with suppress(OverflowError, FloatingPointError), np.errstate(over="raise"):
+    if dtype not in _LABELS or not all(isinstance(value, str | int | float) for value in values):
+        raise ValueError(f"classes of the dtype {dtype[:30]} are none that a model has")
+    with np.errstate(over="ignore"):
         classes = np.array(values, dtype)
-        if classes.tolist() == values:
-            return classes
-    raise ValueError(f"classes are not all of the dtype {dtype}")
-
-
-def _check_standardizer(s: Standardizer) -> None:
-    # A column that is constant, or without any value, may have no scale.
-    known = np.ones_like(s.x_mean) if s.missing_variance is None else s.missing_variance
-    if not (np.isfinite(s.x_scale) | (known == 0.0)).all():
-        raise ValueError("x_scale has values that are out of range")
-    check_target_scale(s.y_scale)
-    _check_scales(s.x_mean, s.x_scale)
-    _check_scales(s.y_mean, s.y_scale)
-
-
-def _check_scales(mean: Array, scale: Array) -> None:
-    """Refuse means so far from 0, in units of their scales, that no data could have them."""
-    if not (np.abs(mean) <= _FURTHEST * scale).all():
-        raise ValueError("the means and the scales are none that data have")
+    if len(values) < 2 or any(not one < other for one, other in pairwise(values)):
+        raise ValueError("classes are not two or more, sorted and all different")
+    if classes.tolist() != values:
+        raise ValueError(f"classes are not all of the dtype {dtype}")
+    return classes
 
 
 # ---- Cross-validated estimators
@@ -380,53 +317,27 @@ def _cross_validated(
     return model
 
 
-def _check_trial(trial: Trial) -> None:
-    if len(trial.n_epochs) != len(trial.scores):
-        raise ValueError("a trial of trials_ does not have a score for each rung")
-
-
-def _check_range(box: Range | InputBounds) -> None:
-    """Refuse ends that are not in order; a feature without any value has none."""
-    ordered = np.isfinite(box.low) & np.isfinite(box.high) & (box.low <= box.high)
-    empty = np.isnan(box.low) & np.isnan(box.high)
-    if not (ordered | empty).all():
-        raise ValueError("low and high are not the ends of ranges")
-
-
-def _check_noise(network: NoiseNetwork) -> None:
-    s, levels = network.standardizer, network.levels
-    scaled = (s.x_scale >= 1.0 / _FURTHEST).all()  # encoded features are of the size of 1
-    if not scaled or not s.leaves_targets or not levels.low <= levels.high:
-        raise ValueError("the scales or the levels of the noise network are invalid")
-
-
 def _check_encoding(state: PiecewiseLinear) -> None:
-    _check_scales(state.center, state.scale)
-    known = state.column.dtype.kind == "i" and np.isin(state.column, np.arange(len(state.center)))
-    first = state.one_hot
-    if first is not None and not all(
-        own[0] == first[own[0]] and own[-1] - own[0] == len(own) - 1 for own in state.sets
-    ):
+    column, n = state.column, len(state.center)
+    if column.dtype.kind != "i" or not ((column >= 0) & (column < n)).all():
+        raise ValueError("the encoding has ramps of columns that there are not")
+    if (np.diff(column) < 0).any() or not (state.start < state.end).all():
+        raise ValueError("the encoding has ramps out of order or without rise")
+    if not all(own[-1] - own[0] == len(own) - 1 for own in state.sets):
         raise ValueError("the one-hot sets of the encoding are not columns side by side")
-    if (
-        not np.all(known)
-        or (np.diff(state.column) < 0).any()
-        or not (state.start < state.end).all()
-    ):
-        raise ValueError("the encoding has ramps of columns out of order, of none, or without rise")
 
 
 def _check_joint(joint: Joint) -> None:
     n, S = len(joint.encoding.center), joint.covariance
-    same = np.diff(joint.column) == 0
-    ascend = all((np.diff(a)[same] > 0.0).all() for a in (joint.value, joint.score))
-    complete = np.array_equal(np.unique(joint.column), np.arange(n))
-    if not complete or not ascend or (np.diff(joint.column) < 0).any():
-        raise ValueError("the quantiles of the features are none that a model has")
+    if (
+        not np.array_equal(np.unique(joint.column), np.arange(n))
+        or (np.diff(joint.column) < 0).any()
+    ):
+        raise ValueError("joint_/column does not have every feature in order")
     if (len(joint.discrete), len(joint.factor)) != (n, n + 1):
-        raise ValueError("the joint distribution does not have a number per feature")
-    if S is not None and (S.shape != (joint.encoding.n_outputs,) * 2 or not (S == S.T).all()):
-        raise ValueError("the covariance of the scores is not a symmetric matrix")
+        raise ValueError("joint_/discrete and joint_/factor do not have a number per feature")
+    if S is not None and S.shape != (joint.encoding.n_outputs,) * 2:
+        raise ValueError("joint_/covariance does not have a row and a column per input")
 
 
 # ---- Models of tables
@@ -439,14 +350,6 @@ class _Scores(NamedTuple):
     n_samples: int
     targets: dict[str, dict[str, float | None]]
     positive_class: str | None = None  # of two classes: the rarer one
-
-
-def _check_columns(encoder: Any) -> None:
-    """Refuse two columns, or two levels of a column, of one name."""
-    names = [each.name for each in encoder.encoders_]
-    for each in (names, *(column.levels for column in encoder.encoders_)):
-        if len({*each}) < len(each):
-            raise ValueError("the columns of the table, or their levels, are not different")
 
 
 def _check_table(model: Any) -> None:
@@ -472,64 +375,30 @@ def _check_table(model: Any) -> None:
 
 
 def _check_answers(model: Any) -> None:
-    """Refuse an estimator without finite predictions, or whose training cannot be continued.
-
-    Inconsistent parts fail here, and so do extreme weights such as 1e200 and a noise of 5e-324.
-    """
+    """Refuse an estimator whose prediction at the mean of the features is not finite."""
     nameless = model.on_inputs() if hasattr(model, "on_inputs") else copy(model)
-    vars(nameless).pop("feature_names_in_", None)  # without which the samples would be warned of
+    vars(nameless).pop("feature_names_in_", None)  # without which the sample would be warned of
     with np.errstate(all="ignore"):
         try:
-            predicted = nameless.predict_distribution(_samples(model))
+            predicted = nameless.predict_distribution(column_moments(model)[0][np.newaxis])
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"no prediction follows from its parts: {error}") from error
         if is_classifier(model):
             answers = [np.exp(predicted.log_proba)]
         else:
-            std = np.sqrt(predicted.epistemic_std**2 + np.asarray(predicted.aleatoric_std) ** 2)
-            answers = [predicted.mean, 1.0 / std]
-        if not all(np.isfinite(answer).all() for answer in answers):
-            raise ValueError("it has numbers that no prediction follows from")
-        for network in members(model) or [model]:
-            _check_refinement(network)
-
-
-def _samples(model: Any) -> Array:
-    """Return the mean of the features, and a standard deviation to either side, (n, n_features).
-
-    If missing values are completed there are also two samples that miss every second feature.
-    """
-    mean, scale = column_moments(model)
-    rows = mean + np.array([[0.0], [1.0], [-1.0]]) * np.where(np.isfinite(scale), scale, 0.0)
-    finite: Array = np.where(np.isfinite(rows), rows, mean)
-    if getattr(model, "joint_", None) is None:
-        return finite
-    odd = np.arange(len(mean)) % 2 == 1
-    return np.vstack([finite, *(np.where(kept, mean, np.nan) for kept in (odd, ~odd))])
-
-
-def _check_refinement(network: Any) -> None:
-    """Refuse a prior whose next refinement, in `partial_fit`, leaves no valid weights."""
-    q = network.posterior_
-    groups = None if network.prior == "shared" else np.arange(q.layer_sizes[0], dtype=np.int32)
-    refined, _ = ENGINES["native"].refine_prior(q, groups=groups)
-    layers = [*refined.m_w, *refined.v_w, np.array([refined.prior_variance])]
-    positive = all((layer > 0.0).all() for layer in refined.v_w)
-    if not positive or not all(np.isfinite(layer).all() for layer in layers):
-        raise ValueError("it has a prior that no training can go on with")
+            answers = [predicted.mean, 1.0 / predicted.std]
+    if not all(np.isfinite(answer).all() for answer in answers):
+        raise ValueError("it has numbers that no prediction follows from")
 
 
 # ---- Declarations
 
 _POSITIVE, _NOT_NEGATIVE = above(0.0), within(0.0, float(np.finfo(np.float64).max))
-_SQUARE = within(0.0, 1e100)  # of errors, in units of the variances that were predicted
-_FACTOR = within(1.0, LARGEST_FACTOR)
 _SHARE = within(0.0, 1.0)
-_NOISE_PRIOR = {"noise_shape": above(1.0, 1e101), "noise_rate": within(1e-100, 1e100)}
+_FACTOR = within(1.0, LARGEST_FACTOR)
+_NOISE_PRIOR = {"noise_shape": above(1.0), "noise_rate": _POSITIVE}
 _SCALE = within(float(np.finfo(np.float64).smallest_subnormal), math.inf)
-_LOG = within(-LARGEST_LOG, LARGEST_LOG)
-_RAMP = within(1e-12, 1.0)  # the root mean square of a ramp that is 1 or -1 in one sample or more
-_PRECISION = within(float(np.finfo(np.float64).smallest_subnormal), 1e100)
+_LOG = within(-noise.LARGEST_LOG, noise.LARGEST_LOG)
 
 
 def _estimator(make: Any, **types: Any) -> Declared:
@@ -537,44 +406,45 @@ def _estimator(make: Any, **types: Any) -> Declared:
     return Declared(counts, types=types, take=partial(_taken, make), make=make)
 
 
-def _check_recalibration(shape: Recalibration) -> None:
+def _check_recalibration(shape: recalibrated.Recalibration) -> None:
     if shape.scale.shape != (2,) or not shape.low < shape.high:
         raise ValueError("a recalibration has two scales, and a support with low < high")
-    for index, n in ((shape.cell, len(shape.cells)), (shape.bin, len(SCORES) + 1)):
+    for index, n in ((shape.cell, len(shape.cells)), (shape.bin, len(recalibrated.SCORES) + 1)):
         if index.dtype != np.int64 or not ((index >= 0) & (index < n)).all():
-            raise ValueError(
-                "a recalibration counts samples in a cell or bin that it does not have"
-            )
+            raise ValueError("a recalibration has samples in a cell or bin that there is not")
 
 
 _DECLARED: dict[Any, Declared] = {
     **checkpoint.DECLARED,
-    PBPRegressor: _estimator(partial(_network, PBPRegressor), likelihood_=Gaussian | Heavy),
-    PBPClassifier: _estimator(partial(_network, PBPClassifier), likelihood_=LabelLikelihood),
+    PBPRegressor: _estimator(
+        partial(_network, PBPRegressor), likelihood_=likelihoods.Gaussian | likelihoods.Heavy
+    ),
+    PBPClassifier: _estimator(
+        partial(_network, PBPClassifier), likelihood_=likelihoods.LabelLikelihood
+    ),
     PBPRegressorCV: _estimator(
         partial(_cross_validated, PBPRegressorCV),
         estimators_=list[PBPRegressor],
-        calibration_=Calibration,
+        calibration_=calibration.Calibration,
         encoder_=Literal[None],
     ),
     PBPClassifierCV: _estimator(
         partial(_cross_validated, PBPClassifierCV),
         estimators_=list[PBPClassifier],
-        calibration_=ClassCalibration,
+        calibration_=calibration.ClassCalibration,
         encoder_=Literal[None],
     ),
-    Gaussian: Declared(_NOISE_PRIOR),
-    Heavy: Declared(_NOISE_PRIOR),
-    Probit: Declared(types={"classes": _Labels}),
-    Multinomial: Declared(types={"classes": _Labels}),
+    likelihoods.Gaussian: Declared(_NOISE_PRIOR),
+    likelihoods.Heavy: Declared(_NOISE_PRIOR),
+    likelihoods.Probit: Declared(types={"classes": _Labels}),
+    likelihoods.Multinomial: Declared(types={"classes": _Labels}),
     _Labels: Declared(take=_taken_labels, make=_labels),
     Standardizer: Declared(
         {"x_scale": _SCALE, "y_scale": _POSITIVE, "missing_variance": lambda x: np.isin(x, (0, 1))},
         {"x_mean": "n", "x_scale": "n", "missing_variance": "n", "y_mean": "k", "y_scale": "k"},
-        check=_check_standardizer,
     ),
     PiecewiseLinear: Declared(
-        {"scale": _SCALE, "ramp_scale": _RAMP, "one_hot": lambda first: first >= -1},
+        {"scale": _SCALE, "ramp_scale": _POSITIVE, "one_hot": lambda first: first >= -1},
         {"mean": "n", "scale": "n", "center": "n", "one_hot": "n"}
         | dict.fromkeys(("column", "start", "end", "ramp_center", "ramp_scale"), "m"),
         check=_check_encoding,
@@ -582,36 +452,38 @@ _DECLARED: dict[Any, Declared] = {
     InputBounds: Declared(
         {"low": anything, "high": anything, "growth": _NOT_NEGATIVE},
         {"low": "n", "high": "n", "growth": "n"},
-        check=_check_range,
     ),
-    Range: Declared(
+    calibration.Range: Declared(
         {"low": anything, "high": anything, "scale": _SCALE, "slope": _NOT_NEGATIVE},
         {"low": "n", "high": "n", "scale": "n"},
-        check=_check_range,
     ),
     Joint: Declared(
         {"spread": _FACTOR, "factor": _FACTOR},
         {"column": "q", "value": "q", "score": "q", "discrete": "n", "factor": "m"},
         check=_check_joint,
     ),
-    Candidate: Declared(types={"hidden_layer_sizes": tuple[int, ...]}),
+    policy.Candidate: Declared(types={"hidden_layer_sizes": tuple[int, ...]}),
     Group: Declared({"n_epochs": _COUNT, "weight": _SHARE}),
-    Trial: Declared({"n_epochs": _COUNT, "weight": _SHARE}, check=_check_trial),
-    Squares: Declared(
-        {"error": _SQUARE, "between": _SQUARE}
+    Trial: Declared({"n_epochs": _COUNT, "weight": _SHARE}),
+    calibration.Squares: Declared(
+        dict.fromkeys(("error", "between"), _NOT_NEGATIVE)
         | dict.fromkeys(("n_rows", "n_pooled", "n_members"), _POSITIVE)
     ),
-    Levels: Declared({"low": _LOG, "high": _LOG, "variance": within(0.0, LARGEST_VARIANCE)}),
-    NoiseNetwork: Declared(check=_check_noise, types={"posterior": NoiseWeights}),
-    Recalibration: Declared(
+    calibration.Levels: Declared(
+        {"low": _LOG, "high": _LOG, "variance": within(0.0, noise.LARGEST_VARIANCE)}
+    ),
+    calibration.NoiseNetwork: Declared(types={"posterior": checkpoint.NoiseWeights}),
+    recalibrated.Recalibration: Declared(
         dict.fromkeys(("scale", "count", "width", "bandwidth"), _POSITIVE)
         | {"dof": above(2.0), "low": anything, "high": anything},
         {"cells": "n k", "center": "k", "scale": "k", "cell": "m", "bin": "m", "count": "m"},
         check=_check_recalibration,
     ),
     # NaN if no noise network was tried.
-    Calibration: Declared(dict.fromkeys(("gain", "gain_error"), lambda x: not math.isinf(x))),
-    ClassCalibration: Declared(
-        {"temperature": _POSITIVE, "precision": _PRECISION, "n_rows": _POSITIVE}
+    calibration.Calibration: Declared(
+        dict.fromkeys(("gain", "gain_error"), lambda x: not math.isinf(x))
+    ),
+    calibration.ClassCalibration: Declared(
+        dict.fromkeys(("temperature", "precision", "n_rows"), _POSITIVE)
     ),
 }

@@ -116,7 +116,7 @@ def test_the_usual_limit_is_half_of_the_machine() -> None:
     assert LEAST <= bytes_of(None) < 2**50
 
 
-def test_a_full_disk_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(Path.cwd()))
     with (
         pytest.raises(OSError, match=r"take .* of disk in .*: set TMPDIR"),
@@ -127,7 +127,7 @@ def test_a_full_disk_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_limit_that_one_part_of_an_epoch_would_break_is_refused() -> None:
     budget = LEAST - RESERVED
-    check_parts_fit(shape_of(10**8, 20), budget)  # 16 GB, in piles of 4 MB
+    check_parts_fit(shape_of(10**8, 20), budget)  # 16 GB, in partitions of 4 MB
     with pytest.raises(ValueError, match=r"too small for 10,000,000,000 rows.*at least 6.75 GB"):
         check_parts_fit(shape_of(10**10, 20), budget)
     check_parts_fit(shape_of(10**10, 20), bytes_of("6.8GB") - RESERVED)

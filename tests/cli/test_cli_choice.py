@@ -1,4 +1,4 @@
-"""`probprop fit` and `active` choose their settings, unless one network is asked for."""
+"""`probprop fit` and `active` select hyperparameters, unless one network is requested."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def saved() -> Any:
 # ---- What is fitted
 
 
-def test_the_settings_are_chosen_and_judged_out_of_fold(capfd: Captured) -> None:
+def test_the_hyperparameters_are_selected_and_scored_out_of_fold(capfd: Captured) -> None:
     assert call(f"{FIT} --report r.html") == 0
     err = capfd.readouterr().err
     model = saved()
@@ -90,7 +90,7 @@ def test_classes_are_chosen_too(capfd: Captured) -> None:
     assert "2 classes" in err
 
 
-def test_weights_and_gaps_go_through(capfd: Captured) -> None:
+def test_weights_and_missing_values_work(capfd: Captured) -> None:
     table = homes(60)
     table.loc[3, "area"] = np.nan
     table["rooms"] = [0, *[2] * 59]
@@ -120,7 +120,7 @@ def test_the_budget_is_for_the_one_fit(monkeypatch: pytest.MonkeyPatch, options:
     assert given == [options.removeprefix("--budget ") or "good"]
 
 
-def test_update_and_info_know_the_calibration(capfd: Captured) -> None:
+def test_update_and_info_show_the_calibration(capfd: Captured) -> None:
     assert call(f"{FIT} -q") == 0
     homes(80)[60:].to_csv("more.csv", index=False)
     assert call("update m.pbp more.csv") == 0
@@ -259,7 +259,7 @@ def test_the_share_grows_to_one() -> None:
     assert stages == ["comparing candidates", "training the best", "calibrating"]
 
 
-def test_a_large_table_is_judged_on_its_validation_sets(
+def test_a_large_table_is_scored_on_its_validation_sets(
     capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy, "AS_IF", 20)
@@ -269,7 +269,7 @@ def test_a_large_table_is_judged_on_its_validation_sets(
     assert saved().n_samples_seen_ == 60
 
 
-def test_ctrl_c_goes_on_with_the_best_so_far(
+def test_ctrl_c_continues_with_the_best_so_far(
     capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit = PBPRegressorCV.fit

@@ -254,7 +254,7 @@ def test_a_target_that_cannot_be_fitted(
 
 
 @pytest.mark.parametrize("command", ["evaluate", "update"])
-def test_a_class_that_the_model_does_not_know(command: str, model: Path, capfd: Captured) -> None:
+def test_a_class_that_the_model_has_not_seen(command: str, model: Path, capfd: Captured) -> None:
     frame = pd.read_csv("new.csv")
     frame.loc[[3, 7], "species"] = "rosa"
     frame.to_csv("rosa.csv", index=False)

@@ -96,7 +96,7 @@ def two() -> TableModel:
 # ---- fit
 
 
-def test_fit_is_that_of_the_regressor_on_both_columns() -> None:
+def test_fit_matches_the_regressor_on_both_columns() -> None:
     frame = loads()[:50]
     direct = PBPRegressor(5, n_epochs=3, random_state=0)
     direct.fit(encoded(frame), frame[[COMMA, "cost"]].to_numpy())
@@ -167,7 +167,7 @@ def test_predict_in_chunks(limits: Limits) -> None:
         assert_allclose(written[f"{name}_upper"], mean[:, k] + norm.ppf(0.9) * std[:, k])
 
 
-def test_evaluate_judges_each_target(capfd: Captured) -> None:
+def test_evaluate_scores_each_target(capfd: Captured) -> None:
     assert call("evaluate two.pbp new.csv --json") == 0
     found = json.loads(capfd.readouterr().out)
     assert found["rows"] == 20
@@ -278,7 +278,7 @@ def test_targets_that_cannot_be_fitted(capfd: Captured, options: str, fragments:
     assert not Path("m.pbp").exists()
 
 
-def test_two_whole_numbers_are_numbers_when_told() -> None:
+def test_two_whole_numbers_are_a_numeric_target_on_request() -> None:
     assert call(f"{FIT} --target cost,flag --features a,b --task regression -q") == 0
     assert probprop.load("m.pbp").targets == ["cost", "flag"]
 

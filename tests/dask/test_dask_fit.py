@@ -113,7 +113,7 @@ def test_one_worker_and_two_give_the_same_bits(client: Client, tmp_path: Path) -
     assert bits(others) != bits(on_two)
 
 
-def test_text_dates_and_gaps_are_those_of_a_table(client: Client, tmp_path: Path) -> None:
+def test_text_dates_and_missing_values_match_a_table(client: Client, tmp_path: Path) -> None:
     frame = table(3000)
     rng = np.random.RandomState(0)
     frame["kind"] = rng.choice(["apple", "pear"], len(frame))

@@ -26,7 +26,7 @@ def with_entry(a: np.ndarray, index: object, value: float) -> np.ndarray:
 
 
 def assert_sensible(fitted: PBPRegressor, inputs: np.ndarray, size: float) -> None:
-    """Finite means no larger than the data, positive and finite error bars."""
+    """Finite means no larger than the data, positive and finite standard deviations."""
     mean, std = fitted.predict(inputs, return_std=True)
     assert np.isfinite(mean).all()
     assert (np.abs(mean) <= size).all()
@@ -231,7 +231,7 @@ def test_extreme_units(scale, what):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_an_outlier_of_1000_standard_deviations_in_a_stream(where, dtype):
-    """Absorbed by partial_fit as it comes: the noise estimate takes it, the model survives."""
+    """partial_fit updates on an outlier: the noise estimate grows, the mean stays finite."""
     stream = model(dtype=dtype).fit(X, Y)
     outlier = Y.mean() + 1000.0 * Y.std()
     rows, targets = X[:30].copy(), Y[:30].copy()
@@ -248,7 +248,7 @@ def test_an_outlier_of_1000_standard_deviations_in_a_stream(where, dtype):
 
 
 @pytest.mark.parametrize("where", [0, -1])
-def test_an_outlier_of_1000_standard_deviations_without_standardisation(where):
+def test_an_outlier_of_1000_standard_deviations_without_standardization(where):
     targets = Y.copy()
     targets[where] = 1000.0
     with pytest.warns(RuntimeWarning, match="`history_` has the counts per epoch"):

@@ -1,4 +1,4 @@
-"""500 small fits, every option beside every kind of data: a clear refusal, or a model that works.
+"""500 small fits, every option with every kind of data: a clear refusal, or a model that works.
 
 What is drawn follows from the number of the fit alone. To see one of them again: ``draw(17)``.
 """

@@ -138,7 +138,7 @@ def test_a_stream_learns_the_tail() -> None:
     X, y = made(900, wild=0.03)
     model = heavy()
     model.partial_fit(X[:300], y[:300])
-    assert not model.posterior_.tail.any()  # the first rows are those of a network without data
+    assert not model.posterior_.tail.any()  # the first rows are predicted without data
     for start in range(300, 900, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100])
     assert model.posterior_.tail[0] > 0.5

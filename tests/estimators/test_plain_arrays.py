@@ -138,13 +138,13 @@ def test_an_array_where_there_were_names_gets_the_warning() -> None:
     model.predict(frame[:4])
 
 
-def test_gaps_are_still_marginalised() -> None:
+def test_missing_values_are_still_marginalized() -> None:
     model = PBPRegressor(4, n_epochs=2, random_state=0, missing="marginalize").fit(X, Y)
     _, std = model.predict(with_entry(np.nan), return_std=True)
     assert std[2] > model.predict(ROWS, return_std=True)[1][2]
 
 
-def test_targets_of_single_precision_are_those_of_double() -> None:
+def test_targets_of_single_precision_match_double() -> None:
     single = Y.astype(np.float32)
     fits = [PBPRegressor(4, n_epochs=2, random_state=0).fit(X, y) for y in (single, single + 0.0)]
     double = PBPRegressor(4, n_epochs=2, random_state=0).fit(X, single.astype(np.float64))

@@ -79,7 +79,7 @@ def test_rows_of_weight_zero_are_as_if_they_were_not_there(kind: str) -> None:
     model, y = MODELS[kind]
     weights = np.where(np.arange(N) % 3 == 0, 0.0, W)
     counts = weights > 0
-    wild = np.where(counts[:, None], X, 1e6)  # would change the standardiser
+    wild = np.where(counts[:, None], X, 1e6)  # would change the standardizer
     found = outcome(model.fit(wild, y, weights))
     expected = outcome(model.fit(X[counts], y[counts], weights[counts]))
     for a, b in zip(found, expected, strict=True):
@@ -273,7 +273,7 @@ def test_means_of_several_measurements_are_weighted_by_their_number() -> None:
     assert plain.noise_variance_ < 0.5 * of_one
 
 
-def test_known_errors_are_no_noise() -> None:
+def test_known_errors_are_not_attributed_to_noise() -> None:
     random = RandomState(2)
     n = 1500
     x, y_std = random.uniform(-2.0, 2.0, (n, 1)), random.choice([0.0, 0.5, 2.0], n)

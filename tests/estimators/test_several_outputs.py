@@ -48,7 +48,7 @@ def start(sizes: list[int]):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_network_without_hidden_units_is_one_network_per_target(engine: str) -> None:
-    # Its targets have no weight in common: absorbing all at once is absorbing each on its own.
+    # Its targets share no weight: one joint update equals an update on each.
     random = np.random.RandomState(1)
     X, y = random.standard_normal((30, 4)), random.standard_normal((30, 3))
     together = start([4, 3])
@@ -71,7 +71,7 @@ def test_a_network_without_hidden_units_is_one_network_per_target(engine: str) -
     assert info.log_Z_sum == pytest.approx(log_Z, rel=1e-13)
 
 
-def test_gradients_are_those_of_the_joint_log_Z() -> None:
+def test_gradients_match_the_joint_log_Z() -> None:
     posterior = start([3, 4, 2])
     x, y = np.array([0.7, -1.1, 0.4]), np.array([1.3, -0.6])
     _, by_m, by_v = gradients(posterior, x, y)
@@ -149,7 +149,7 @@ def test_save_and_load(model: PBPRegressor, linnerud, tmp_path: Path) -> None:
     assert_array_equal(loaded.noise_variance_, model.noise_variance_)
 
 
-def test_partial_fit_goes_on_with_as_many_targets(linnerud) -> None:
+def test_partial_fit_needs_the_same_number_of_targets(linnerud) -> None:
     X, y = linnerud
     model = PBPRegressor(4, random_state=0).partial_fit(X, y).partial_fit(X, y)
     assert model.n_iter_ == 2

@@ -70,7 +70,7 @@ def test_a_linear_network_has_the_moments_of_drawn_inputs(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_moments_of_hidden_units_are_near_those_of_drawn_inputs(engine: str) -> None:
+def test_the_moments_of_hidden_units_are_near_sampled_moments(engine: str) -> None:
     # Activations are taken for independent Gaussians, [PBP15] section 3.1: with many inputs and
     # weights that vary they nearly are, so that drawing the inputs gives nearly the same.
     posterior = start([30, 40, 1])
@@ -85,7 +85,7 @@ def test_the_moments_of_hidden_units_are_near_those_of_drawn_inputs(engine: str)
 
 
 @pytest.mark.parametrize("hidden", [[], [4], [4, 3]])
-def test_gradients_are_those_of_log_Z(hidden: list[int]) -> None:
+def test_gradients_match_log_Z(hidden: list[int]) -> None:
     posterior = start([3, *hidden, 1])
     x, y, x_var = np.array([0.7, -1.1, 0.4]), 1.3, np.array([0.5, 0.0, 2.0])
     _, by_m, by_v = gradients(posterior, x, y, x_var=x_var)
@@ -152,9 +152,9 @@ def test_predictions_widen(diabetes) -> None:
     assert (widths[1] < widths[2]).all()
 
 
-def test_noisy_inputs_are_told_from_noise(diabetes) -> None:
-    # y = x + small noise, but x is seen with a standard deviation of 1: a model that is told so
-    # blames the inputs, so that its predictions at an exact x are narrow.
+def test_noisy_inputs_are_distinguished_from_noise(diabetes) -> None:
+    # y = x + small noise, but x is seen with a standard deviation of 1: a model with this X_std
+    # attributes the scatter to the inputs, so that its predictions at an exact x are narrow.
     random = np.random.RandomState(0)
     x, noise = random.uniform(-6, 6, 2000), 0.1 * random.standard_normal(2000)
     seen = x + random.standard_normal(2000)
@@ -244,7 +244,9 @@ def test_a_missing_entry_is_a_gaussian_of_its_feature(incomplete) -> None:
     assert_allclose(got.mean, moments[0] * y.std() + y.mean(), rtol=1e-9)
     assert_allclose(got.epistemic_std**2, moments[1] * y.var(), rtol=1e-9)
     assert (got.std >= model.predict(filled, return_std=True)[1]).all()
-    assert model.noise_variance_ < complete.noise_variance_  # which takes the holes for values
+    assert (
+        model.noise_variance_ < complete.noise_variance_
+    )  # which treats imputed entries as values
 
 
 def test_nothing_missing_changes_nothing(diabetes) -> None:
@@ -267,7 +269,7 @@ def test_a_constant_feature_is_known_even_where_it_is_missing(diabetes) -> None:
         assert_allclose(a, b, rtol=1e-12)
 
 
-def test_moments_of_columns_with_holes(incomplete) -> None:
+def test_moments_of_columns_with_missing_values(incomplete) -> None:
     X, y = incomplete
     X = np.column_stack([X, np.full(len(X), np.nan)])
     s = fit_standardizer(X, y)

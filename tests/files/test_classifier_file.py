@@ -75,7 +75,7 @@ def test_classes_come_back_as_they_were(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("y", [INDEX, INDEX > 0, LABELS[INDEX]], ids=["three", "two", "labels"])
-def test_loaded_model_predicts_and_goes_on_identically(
+def test_loaded_model_predicts_and_continues_identically(
     tmp_path: Path, engine: str, dtype: str, y: np.ndarray
 ) -> None:
     model = fitted(y, (4, 3), engine=engine, dtype=dtype)
@@ -104,7 +104,7 @@ def test_the_same_model_gives_the_same_bytes(path: Path) -> None:
 def test_a_classifier_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     model = fitted(INDEX)
     model.likelihood_ = of_classes(model.classes_[::-1], multilabel=False)
-    with pytest.raises(ValueError, match="cannot be saved: classes are not sorted"):
+    with pytest.raises(ValueError, match="cannot be saved: classes are not two or more, sorted"):
         model.save(tmp_path / "m")
 
     class Special(PBPClassifier):
@@ -123,23 +123,20 @@ def test_a_classifier_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> N
     [
         ("str", ["a", "b"], "its parts are not those of one classification network"),
         ("str", ["a", "b", "c", "d"], "its parts are not those of one classification network"),
-        ("str", ["a"], "not two or more of one type"),
-        ("str", [], "not two or more of one type"),
-        ("str", ["a", "b", 3], "not two or more of one type"),
-        ("str", ["a", "c", "b"], "not sorted, or not all different"),
-        ("str", ["a", "b", "b"], "not sorted, or not all different"),
+        ("str", ["a"], "not two or more, sorted"),
+        ("str", [], "not two or more, sorted"),
+        ("str", ["a", "b", 3], "not supported"),
+        ("str", ["a", "c", "b"], "not two or more, sorted"),
+        ("str", ["a", "b", "b"], "not two or more, sorted"),
         ("str", ["a", "b", "c\0"], "not all of the dtype str"),
-        ("object", [[], [1], [2]], "not two or more of one type"),
-        ("object", [1, 2, 3], "not two or more of one type"),
-        ("int8", [1, 2, 300], "not all of the dtype int8"),
-        ("int64", [1, 2, 10**400], "not all of the dtype int64"),
-        ("int64", [0, True, 2], "not two or more of one type"),
-        ("float64", [0.0, 1.0, float("nan")], "not sorted, or not all different"),
-        ("float64", [0.0, 1.0, float("inf")], "not all finite"),
+        ("object", [[], [1], [2]], "none that a model has"),
+        ("int8", [1, 2, 300], "out of bounds for int8"),
+        ("int64", [1, 2, 10**400], "too large"),
+        ("float64", [0.0, 1.0, float("nan")], "not two or more, sorted"),
         ("float32", [0.0, 1.0, 1e300], "not all of the dtype float32"),
-        ("bool", [False, True, True], "not sorted, or not all different"),
-        ("datetime64[s]", [1, 2, 3], "not two or more of one type"),
-        ("<U1000000000", ["a", "b", "c"], "not two or more of one type"),
+        ("bool", [False, True, True], "not two or more, sorted"),
+        ("datetime64[s]", [1, 2, 3], "none that a model has"),
+        ("<U1000000000", ["a", "b", "c"], "none that a model has"),
         (3, ["a", "b", "c"], "dtype is missing or not of type str"),
         ("str", "abc", "values is missing or not of type list"),
     ],

@@ -27,7 +27,7 @@ KINDS = ("values", "prices", "labels")
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A file of each kind; that of values has an encoding and a noise network."""
+    """A file of each kind; the regressor's has an encoding and a noise network."""
     folder = tmp_path_factory.mktemp("cv")
     for kind in KINDS:
         candidates = {"values": {"candidates": [ENCODED]}}.get(kind, {})
@@ -69,8 +69,8 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("groups_", "0", "candidate", "hidden_layer_sizes"): [REMOVE, 4, [0], [5], [4, 4], [[4]], "4"],
     ("groups_", "0", "candidate", "evidence_cap"): [0.5, "auto", [], NAN],
     ("groups_", "0", "candidate", "noise"): [None, "none", 1, []],
-    ("trials_", "0", "scores"): [REMOVE, [], [NAN] * 3, [1, 2, 3], "abc"],
-    ("trials_", "0", "n_epochs"): [[20], [0, 20, 40], [20, 40, 10**400]],
+    ("trials_", "0", "scores"): [[NAN] * 3, [1, 2, 3], "abc"],
+    ("trials_", "0", "n_epochs"): [[0, 20, 40], [20, 40, 10**400]],
     ("trials_", "0", "outcome"): [None, 1],
     ("trials_", "0", "weight"): [-0.5, 2.0, NAN],
     ("calibration_", "squares"): [REMOVE, None, [], {}, 1.0],
@@ -88,8 +88,8 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("calibration_", "noise", "posterior"): [REMOVE, None, [], {}, {"m_w": [], "v_w": []}],
     ("calibration_", "noise", "standardizer"): [REMOVE, None, [], {}],
     ("calibration_", "noise", "levels"): [REMOVE, {}, [0.0, 1.0, 1.0], "ab"],
-    ("calibration_", "noise", "levels", "low"): [REMOVE, 3, "a", -1e9, 19.5, NAN],
-    ("calibration_", "noise", "levels", "high"): [REMOVE, 3, "a", -19.5, 1e9, INF],
+    ("calibration_", "noise", "levels", "low"): [REMOVE, 3, "a", -1e9, NAN],
+    ("calibration_", "noise", "levels", "high"): [REMOVE, 3, "a", 1e9, INF],
     ("calibration_", "noise", "levels", "variance"): [REMOVE, 3, "a", -1.0, 5.0, NAN],
     ("parameters", "cv"): [None, 0, 1, 2.0, "2", True, [], {}, {"splitter": "KFold"}],
     ("parameters", "candidates"): [
@@ -190,7 +190,6 @@ def changed(array: Any, value: float) -> Any:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("calibration_/range/low", lambda a: a + 1e9),
         ("calibration_/range/low", lambda a: a[:2]),
         ("calibration_/range/high", lambda a: changed(a, NAN)),
         ("calibration_/range/scale", lambda a: changed(a, 0.0)),
@@ -202,9 +201,6 @@ def changed(array: Any, value: float) -> Any:
         ("calibration_/noise/standardizer/x_scale", lambda a: changed(a, -1.0)),
         ("calibration_/noise/encoding/mean", None),
         ("calibration_/noise/encoding/end", lambda a: a - 1e9),
-        ("bounds_/low", lambda a: changed(a, 1e9)),
-        ("bounds_/low", lambda a: changed(a, NAN)),
-        ("bounds_/high", lambda a: changed(a, INF)),
         ("bounds_/high", lambda a: a.astype(np.float32)),
         ("bounds_/growth", lambda a: changed(a, -1.0)),
         ("bounds_/growth", lambda a: changed(a, NAN)),
@@ -247,14 +243,10 @@ def completing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("joint_/covariance", lambda a: changed(a, -1.0)),
-        ("joint_/covariance", lambda a: a + np.tri(len(a), k=-1, dtype=np.float32)),
         ("joint_/covariance", lambda a: a[:-1, :-1]),
         ("joint_/column", lambda a: a[::-1]),
         ("joint_/column", lambda a: np.minimum(a, 1)),
-        ("joint_/value", lambda a: a[::-1]),
         ("joint_/value", lambda a: changed(a, INF)),
-        ("joint_/score", lambda a: 0.0 * a),
         ("joint_/discrete", lambda a: a[:-1]),
         ("joint_/factor", lambda a: changed(a, 0.0)),
         ("joint_/factor", lambda a: a[:-1]),

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "guide" / "integrations.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.filterwarnings("default")  # not those of our code alone
+@pytest.mark.filterwarnings("default")  # also warnings of other packages
 @pytest.mark.parametrize("package", ["skops", "mlflow", "shap"])
 def test_a_block_of_the_page_runs(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -53,7 +53,7 @@ def test_a_block_of_the_page_runs(
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_skops_needs_no_type_but_those_of_probprop(model: Any, tmp_path: Path) -> None:
+def test_skops_needs_no_types_but_probprops(model: Any, tmp_path: Path) -> None:
     skops = pytest.importorskip("skops.io", reason="needs the extra 'test'")
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = X[:, 0] + 0.1 * X[:, 1] ** 2

@@ -175,7 +175,7 @@ def test_a_constant_column_stays_so_in_a_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n_bins", [None, 6])
-def test_a_column_without_values_in_the_rows_held_out(tmp_path: Path, n_bins: int | None) -> None:
+def test_a_column_without_values_in_the_validation_set(tmp_path: Path, n_bins: int | None) -> None:
     """A replaced sensor: the noise network, say, is trained on rows that have no value of it."""
     rng = RandomState(0)
     x, names = rng.standard_normal(60), ["old sensor", "new sensor", "two values"]
@@ -186,7 +186,7 @@ def test_a_column_without_values_in_the_rows_held_out(tmp_path: Path, n_bins: in
         assert_saved(model, X, tmp_path, f"cv={cv}")
 
 
-def test_a_column_that_settles_before_the_rows_held_out(tmp_path: Path) -> None:
+def test_a_column_that_is_nearly_constant_in_the_validation_set(tmp_path: Path) -> None:
     """In units of the out-of-fold rows, the first rows lie 1e9 standard deviations away."""
     rng = RandomState(0)
     X = np.column_stack([rng.standard_normal(200), columns(rng, 200)["settles"]])

@@ -164,7 +164,6 @@ def edit(*place: Any, to: Any) -> Callable[[dict[str, Any]], None]:
         edit("encoder", "encoders", to=None),
         edit("encoder", "encoders", to=[]),
         edit("encoder", "encoders", 1, to=None),
-        edit("encoder", "encoders", 1, "name", to="size"),
         edit("encoder", "encoders", 1, "name", to="y"),
         edit("encoder", "encoders", 1, "kind", to=None),
         edit("encoder", "encoders", 1, "kind", to="numbers"),

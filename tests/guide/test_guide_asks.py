@@ -25,7 +25,7 @@ def run_module(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, *more
     sys.modules[f"benchmarks.guide.{module}"].main()
 
 
-def test_changes_are_in_per_cent_and_judged_by_their_errors() -> None:
+def test_changes_are_in_percent_and_compared_with_their_errors() -> None:
     assert paired.change([90.0, 80.0, 70.0], [100.0, 100.0, 100.0]) == "−20.0 ± 5.8"
     assert paired.verdict([90.0, 80.0, 70.0], [100.0] * 3) == -1
     assert paired.verdict([100.0] * 3, [90.0, 80.0, 70.0]) == 1
@@ -56,7 +56,7 @@ def test_asks_write_their_pages(
     assert all(f"| {title} |" in printed for title in list(asks.WAYS)[1:])
     found = json.loads((tmp_path / "asks.json").read_text())
     ways = found["batches"]["diabetes"]
-    # One row at a time: a batch has no distances; a batch of neighbours has the smaller ones.
+    # One row at a time: a batch has no distances; a batch of neighbors has the smaller ones.
     assert ways["random"][0]["apart"] == 0.0
     mean = {title: np.mean([run["apart"] for run in runs]) for title, runs in ways.items()}
     assert mean[asks.FIVE_HIGHEST] < mean[asks.FIVE_ASKED]
@@ -65,7 +65,7 @@ def test_asks_write_their_pages(
     assert "diabetes: 20, then 4, 2 at a time" in printed
 
 
-def test_a_warm_learner_is_told_what_the_table_says() -> None:
+def test_a_warm_learner_gets_what_the_table_says() -> None:
     added = asks.Added("diabetes", 20, 2, 1, 10, 1)
     X, y = acquisition_sets.load("diabetes")
     train, test, pool = acquisition_sets.split(len(y), 3)

@@ -182,7 +182,7 @@ def test_sparse_weighted_and_missing_samples() -> None:
 
 
 @pytest.mark.parametrize("hidden", [(), (6,), (7, 5)])
-def test_gradients_are_those_of_differences(hidden: tuple[int, ...]) -> None:
+def test_gradients_match_differences(hidden: tuple[int, ...]) -> None:
     X, y = smooth(80)
     model = PBPRegressor(hidden, output_layer="full", n_epochs=3, random_state=0).fit(X, y)
     found, h = model.predict_gradient(X), 1e-5
@@ -213,7 +213,7 @@ def test_sampled_functions_have_the_moments_of_the_posterior() -> None:
     assert_allclose(gradient[:, 1], (above - below) / 2e-5, rtol=1e-4, atol=1e-6)
 
 
-def test_a_fitted_model_goes_on_with_its_features() -> None:
+def test_a_fitted_model_continues_with_its_features() -> None:
     X, y = smooth(200)
     model = PBPRegressor((6,), output_layer="full", n_epochs=3, random_state=0).fit(X[:80], y[:80])
     _, before = model.predict(X, return_std=True)

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 from sklearn.inspection import permutation_importance as of_sklearn
 
 from probprop import PBPClassifier, PBPRegressor
-from probprop.metrics import average_prediction, permutation_importance
+from probprop.metrics import permutation_importance
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.standard_normal((600, 4))
@@ -100,51 +99,3 @@ def test_what_is_refused() -> None:
         permutation_importance(model, rows, y, n_repeats=0)
     with pytest.raises(ValueError, match="must have a row and a column"):
         permutation_importance(model, rows[:0], y[:0])
-
-
-# ---- Predictions along a column
-
-
-def test_the_average_is_that_of_the_rows_one_by_one() -> None:
-    model, rows, _ = fitted()
-    found = average_prediction(model, rows[:20], [4, 5, 6], np.eye(3))
-    for k in range(3):
-        moved = rows[:20].copy()
-        moved[:, 4:] = np.eye(3)[k]
-        p = model.predict_distribution(moved)
-        assert found.mean[k, 0] == pytest.approx(p.mean.mean(), rel=1e-12)
-        assert found.low is not None
-        assert found.high is not None
-        assert found.high[k, 0] - found.low[k, 0] == pytest.approx(4.0 * p.epistemic_std.mean())
-
-
-def test_rows_may_have_values_of_their_own() -> None:
-    model, rows, _ = fitted()
-    values = RANDOM.standard_normal((3, 20, 1))
-    found = average_prediction(model, rows[:20], [1], values)
-    moved = rows[:20].copy()
-    moved[:, 1] = values[2, :, 0]
-    assert found.mean[2, 0] == pytest.approx(model.predict(moved).mean(), rel=1e-12)
-
-
-def test_two_classes_have_a_band_around_the_probability() -> None:
-    y = X[:, 0] + 0.5 * RANDOM.standard_normal(600) > 0.0
-    model = PBPClassifier(10, n_epochs=5, random_state=0).fit(X, y)
-    found = average_prediction(model, X[:30], [0], [[-1.0], [1.0]])
-    moved = X[:30].copy()
-    moved[:, 0] = 1.0
-    p = model.predict_distribution(moved)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.mean[1, 1] == pytest.approx(p.proba[:, 1].mean(), rel=1e-12)
-    assert found.low[1, 1] == pytest.approx(ndtr(p.mean - 2.0 * p.std).mean(), rel=1e-12)
-    assert (found.low < found.mean).all()
-    assert (found.mean < found.high).all()
-    np.testing.assert_allclose(found.low[:, 0], 1.0 - found.high[:, 1])
-
-
-def test_more_classes_have_lines_only() -> None:
-    model = PBPClassifier(10, n_epochs=3, random_state=0).fit(X, KIND)
-    found = average_prediction(model, X[:30], [0], [[-1.0], [1.0]])
-    assert found.low is None
-    np.testing.assert_allclose(found.mean.sum(axis=1), 1.0)

@@ -19,7 +19,7 @@ from sklearn.datasets import load_diabetes
 from probprop import Candidate, PBPRegressor, Trial, plot
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import explain, predictive_coverage
-from probprop.metrics.importance import Dependence, Importance
+from probprop.metrics.importance import Importance
 from probprop.metrics.verdict import largest_by_chance
 
 matplotlib.use("Agg")
@@ -106,12 +106,12 @@ class TestPredictiveBand:
         ax = plot.predictive_band([0, 1, 2], p, truth=[0.0, 0.0, 1e6])
         assert ax.get_ylim()[1] < 20
 
-    def test_narrower_bands_are_darker_and_in_front_also_in_grey(self) -> None:
+    def test_narrower_bands_are_darker_and_in_front_also_in_gray(self) -> None:
         p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
         ax = plot.predictive_band([0, 1, 2], p, deviations=(3, 0.5, 1, 2))
         assert labels(ax)[:4] == ["±0.5 std", "±1 std", "±2 std", "±3 std"]
-        greys = [np.dot(to_rgb(c.get_facecolor()[0]), (0.3, 0.59, 0.11)) for c in ax.collections]
-        assert (np.diff(greys) > 0.05).all()
+        grays = [np.dot(to_rgb(c.get_facecolor()[0]), (0.3, 0.59, 0.11)) for c in ax.collections]
+        assert (np.diff(grays) > 0.05).all()
         assert (np.diff([c.get_zorder() for c in ax.collections]) < 0).all()
 
     def test_refuses_other_lengths(self) -> None:
@@ -178,7 +178,7 @@ class TestCalibration:
         assert ax.get_ylabel() == "observed coverage of progression"
         assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
-    def test_shade_of_chance_is_that_of_the_verdict(self) -> None:
+    def test_shade_of_chance_matches_the_verdict(self) -> None:
         p = Mixture.of_one(np.zeros(100), np.zeros(100), 1.0)
         vertices = band(plot.calibration(p.rvs(1, 0)[0], p), "within chance")
         at_half = vertices[np.isclose(vertices[:, 0], 0.5)][:, 1]
@@ -237,13 +237,6 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             return plot.predictive_band(bmi, p, data=(bmi, y), truth=bmi * 4, ax=ax)
         case "training_curve":
             return plot.training_curve(model.history_, ax=ax)
-        case "dependence":
-            mean = np.linspace(1.0, 2.0, 6)[:, np.newaxis]
-            found = Dependence(mean, mean - 0.5, mean + 0.5)
-            at: Any = np.arange(6)
-            options: Any = {"outputs": {0: "mean"}, "name": "x", "target": "y", "ax": ax}
-            drawn = getattr(plot, name)(at, found, **options)
-            return drawn
         case "importance":
             loss = np.array([[0.4, 0.5], [0.1, 0.0], [0.0, 0.1]])
             return plot.importance(Importance(("a", "b", "c"), loss, loss, 50, 3), ax=ax)
@@ -273,7 +266,7 @@ class TestEveryPlot:
         assert ax.get_xlabel()
         assert ax.get_ylabel()
 
-    def test_draws_where_it_is_told(self, name: str) -> None:
+    def test_draws_on_the_given_axes(self, name: str) -> None:
         _, axes = plt.subplots(1, 2)
         assert draw(name, axes[1]) is axes[1]
         assert len(plt.get_fignums()) == 1
@@ -307,3 +300,12 @@ class TestAxes:
         ax = plot.predictive_band([0, 1, 2], p)
         ax.plot([1], [50])
         assert ax.get_ylim()[1] > 50
+
+
+def test_the_ranking_shows_means_and_spreads() -> None:
+    loss = np.array([[0.4, 0.6], [0.1, 0.1], [0.0, -0.2]])
+    ax = plot.importance(Importance(("size", "age", "noise"), loss, loss, 50, 3), n=2)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["size", "age"]
+    (points, _, (bars,)) = ax.containers[0]
+    assert_allclose(points.get_xdata(), [0.5, 0.1])
+    assert_allclose(np.ptp(bars.get_segments()[0][:, 0]), 2 * np.std([0.4, 0.6], ddof=1))

@@ -1,4 +1,4 @@
-"""The columns of a table as a reader knows them: kinds, ranges, and their place in X."""
+"""The columns of a table: kinds, ranges, and their place in X."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table() -> pd.DataFrame:
     )
 
 
-def test_each_column_knows_its_kind_range_and_place() -> None:
+def test_each_column_has_its_kind_range_and_place() -> None:
     encoder = TableEncoder().fit(table())
     X = encoder.encode(table())
     columns = {column.name: column for column in columns_of_table(encoder, table())}
@@ -35,7 +35,7 @@ def test_each_column_knows_its_kind_range_and_place() -> None:
     assert columns["area"].cells.min() == 20.0
     assert columns["area"].is_curve
     assert not columns["rooms"].is_curve
-    assert columns["rooms"].marks() == [1.0, 2.0, 3.0]
+    assert columns["rooms"].steps(1)[0] == [1.0, 2.0, 3.0]
     assert columns["district"].values[0] == "Mitte"
     assert columns["lift"].values == [False, True]
     assert columns["sold"].cells.max() == DAYS[-1]
@@ -45,7 +45,7 @@ def test_a_category_is_one_of_them_and_never_two() -> None:
     encoder = TableEncoder().fit(table())
     district = columns_of_table(encoder, table())[0]
     assert len(district.place) == 2
-    np.testing.assert_array_equal(district.encode(district.marks()).sum(axis=1), [1.0, 1.0])
+    np.testing.assert_array_equal(district.steps(1)[1].sum(axis=2), [[1.0], [1.0]])
 
 
 def test_the_parts_of_a_date_move_together() -> None:
@@ -61,7 +61,7 @@ def test_the_parts_of_a_date_move_together() -> None:
         np.testing.assert_allclose(of_rows[:, 2], np.cos(2.0 * np.pi * of_rows[:, 0]), atol=1e-9)
 
 
-def test_gaps_and_unknown_categories_are_counted() -> None:
+def test_missing_values_and_unknown_categories_are_counted() -> None:
     encoder = TableEncoder().fit(table())
     gaps = table().astype(object)
     gaps.loc[:3, "area"] = None
@@ -76,4 +76,4 @@ def test_many_categories_have_the_most_frequent_marked() -> None:
     names = [f"c{i:02}" for i in range(20) for _ in range(i + 1)]
     frame = pd.DataFrame({"kind": names})
     [column] = columns_of_table(TableEncoder().fit(frame), frame)
-    assert column.marks() == [f"c{i:02}" for i in range(19, 7, -1)]
+    assert column.steps(1)[0] == [f"c{i:02}" for i in range(19, 7, -1)]

@@ -34,7 +34,7 @@ def sections(n_classes: int, **options) -> dict:
     return {s.title: s for s in sections_of(model, X, y, **options)}
 
 
-def test_the_numbers_are_those_of_the_rows():
+def test_the_numbers_match_the_rows():
     model, X, y = fitted(2)
     made = sections(2)
     quality = made["How good the predictions are"]
@@ -83,7 +83,7 @@ def test_only_two_classes_have_a_roc_curve():
     assert "Threshold (ROC curve)" not in [s.title for s in of_one]
 
 
-def test_the_least_certain_rows_are_those_of_the_largest_entropy():
+def test_the_least_certain_rows_have_the_largest_entropy():
     model, X, y = fitted(3)
     entropy = model.predict_distribution(X).entropy
     rows = sections(3, first_row=100)["Least certain samples"].table[1]
@@ -96,7 +96,7 @@ def test_the_least_certain_rows_are_those_of_the_largest_entropy():
 @pytest.mark.parametrize(
     ("held_out", "words"), [(False, "was trained on these"), (None, "correct")]
 )
-def test_it_says_whether_the_rows_were_held_out(held_out, words):
+def test_it_says_whether_the_rows_are_out_of_sample(held_out, words):
     text = sections(2, held_out=held_out)["How good the predictions are"].text
     assert words in text
     assert "was not trained" not in text

@@ -33,7 +33,7 @@ def model(request: pytest.FixtureRequest) -> TableModel:
 # ---- predict
 
 
-def test_predict_is_that_of_the_estimator(model: TableModel) -> None:
+def test_predict_matches_the_estimator(model: TableModel) -> None:
     predicted = model.predict(HOMES.drop(columns=model.targets))
     assert_array_equal(predicted, model.estimator.predict(model.encode(HOMES)), strict=True)
     if model.classes is not None:

@@ -258,7 +258,7 @@ def test_what_is_drawn_is_what_the_estimator_predicts(shown: Browser, preset: st
         np.testing.assert_allclose(seen[name], value, atol=1e-4 * np.ptp(y), err_msg=name)
 
 
-def test_the_probabilities_are_those_of_the_classifier(shown: Browser) -> None:
+def test_the_probabilities_match_the_classifier(shown: Browser) -> None:
     shown.click("#tab-plane")
     settle(shown)
     shown_there = shown.evaluate(
@@ -348,7 +348,7 @@ def test_every_control_has_a_name(shown: Browser) -> None:
     assert [role for role, name in named if not name] == []
 
 
-def test_the_page_around_it_chooses_the_colours(shown: Browser) -> None:
+def test_the_page_around_it_chooses_the_colors(shown: Browser) -> None:
     before = shown.evaluate("getComputedStyle(document.body).color")
     shown.evaluate("window.postMessage({theme: 'dark'}, '*')")
     shown.wait_for(f"getComputedStyle(document.body).color !== '{before}'")

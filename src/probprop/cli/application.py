@@ -22,7 +22,7 @@ _ANYWHERE = ("--quiet", "-q", "--verbose", "-v", "--debug")
 _HELP = """Regression and classification on tables with calibrated uncertainty.
 
 Bayesian neural networks are fitted to a table (CSV, TSV, Parquet, JSON lines or Excel), without
-tuning; predictions come with error bars.
+tuning; predictions come with standard deviations and intervals.
 
 \b
 Examples:

@@ -152,7 +152,7 @@ def fit(
         parameters or versions are refused. The `random_state` must be an int. For cross-validated
         estimators the network of each fold has its number appended; the search, the word choice.
     callback : callable, default=None
-        Called with the `Epoch` after each pass; returning True stops the fit there. For a
+        Called with the `Epoch` after each epoch; returning True stops the fit there. For a
         cross-validated estimator it is called with the share of the work that is done.
 
     Returns
@@ -328,7 +328,7 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
     assert columns is not None  # tables have them
     targets = list(columns.wanted.targets)
     baseline: tuple[tuple[float, float], ...] = ()  # mean and standard deviation of each target
-    if rows.schema.likelihood.standardises_target:
+    if rows.schema.likelihood.standardizes_target:
         if isinstance(rows, MemoryRows):
             baseline = marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
         else:
@@ -573,7 +573,7 @@ def _fold_standardizer(
     view: View, others: Measured, every: Measured, spreads: FloatArray
 ) -> Standardizer:
     """Return the standardizer of a network that learns the other folds."""
-    y = merged([y for _, y in others]) if view.plan.likelihood.standardises_target else None
+    y = merged([y for _, y in others]) if view.plan.likelihood.standardizes_target else None
     if view.encoding is not None:
         standardizer = leaving_features(view.encoding.n_outputs, y)
     else:
@@ -638,7 +638,7 @@ def train_folds(
                 break
     if best is None:
         raise FloatingPointError(
-            "The networks made no finite predictions of the rows held out. Look for outliers in X "
+            "The networks made no finite out-of-fold predictions. Look for outliers in X "
             "and y, or give `candidates` that have fewer layers."
         )
     return best

@@ -192,7 +192,7 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
             noise variance; the weights of classes are the powers of their likelihoods. A sample of
             weight 0 is left out. Standardization ignores weights.
         callback : callable, default=None
-            Called with the `Epoch` after each pass; returning True stops the fit there.
+            Called with the `Epoch` after each epoch; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, or what broadcasts to that shape; not for
             sparse X.

@@ -122,11 +122,11 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         in the first layer, for standardized features, divided by the largest. It is the root of
         the posterior mean of the variance.
     log_evidence_ : float
-        Sum over the first pass of log p(y_n | x_n, the samples before), in target units: a
+        Sum over the first epoch of log p(y_n | x_n, the samples before), in target units: a
         prequential estimate of the log evidence, which depends on the order of the samples.
         `partial_fit` adds the terms of its own samples.
     history_ : list of Epoch
-        One entry per pass: mean log Z, noise and prior variance, and the counts of undone
+        One entry per epoch: mean log Z, noise and prior variance, and the counts of undone
         updates, guarded noise updates and skipped refinements.
 
     References

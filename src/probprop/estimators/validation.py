@@ -235,7 +235,7 @@ def refuse_empty_columns(is_empty: Array) -> None:
         )
 
 
-def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Samples, Array]:
+def check_labeled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Samples, Array]:
     """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1."""
     X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
     y = y.toarray() if issparse(y) else y
@@ -386,7 +386,7 @@ def check_parameters(estimator: Any) -> None:
         if name in ("n_epochs", "evidence_cap") and isinstance(value, str) and value == "auto":
             raise ValueError(
                 f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or "
-                "PBPClassifierCV, which choose epochs, evidence cap and more on held-out rows."
+                "PBPClassifierCV, which select epochs, evidence cap and more by cross-validation."
             )
         checks[name](value)
     if "prior_rate" in names:
@@ -576,7 +576,7 @@ def read_labels(
             "y_std is for regressors: classes have no measurement error. Leave it out."
         )
     first = known is None
-    X, y = check_labelled_data(model, given.X, given.y, reset=first)
+    X, y = check_labeled_data(model, given.X, given.y, reset=first)
 
     def likelihood(y: Array) -> LabelLikelihood:
         if known is None:

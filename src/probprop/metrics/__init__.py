@@ -2,12 +2,7 @@
 
 from probprop.estimators.shapley import explain
 from probprop.metrics.classes import class_summary
-from probprop.metrics.importance import (
-    Dependence,
-    Importance,
-    average_prediction,
-    permutation_importance,
-)
+from probprop.metrics.importance import Importance, permutation_importance
 from probprop.metrics.regression import (
     LEVELS,
     baseline_summary,
@@ -21,9 +16,7 @@ from probprop.metrics.scorers import crps_scorer, log_likelihood_scorer, log_los
 
 __all__ = [
     "LEVELS",
-    "Dependence",
     "Importance",
-    "average_prediction",
     "baseline_summary",
     "check_columns",
     "class_summary",

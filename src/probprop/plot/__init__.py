@@ -27,7 +27,6 @@ from probprop.plot.model import candidate_curves, training_curve
 from probprop.plot.predictions import (
     calibration,
     confusion_matrix,
-    dependence,
     explanation,
     importance,
     predicted_against_observed,
@@ -41,7 +40,6 @@ __all__ = [
     "calibration",
     "candidate_curves",
     "confusion_matrix",
-    "dependence",
     "explanation",
     "importance",
     "predicted_against_observed",

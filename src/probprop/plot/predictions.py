@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import cycle
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from probprop.estimators.validation import check_int
 from probprop.facts import cell, number
 from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.classes import calibration_error, check_classes_and_proba, reliability_curve
-from probprop.metrics.importance import Dependence, Importance
+from probprop.metrics.importance import Importance
 from probprop.metrics.verdict import largest_by_chance
 from probprop.plot import parts
 
@@ -121,7 +120,7 @@ def calibration(
 ) -> Axes:
     """Draw the share of the targets inside the central intervals against what is expected.
 
-    Below the diagonal the error bars are too small, above it too large. The shade contains the
+    Below the diagonal the intervals are too narrow, above it too wide. The shade contains the
     whole curve of a calibrated model with probability 95 % (Kolmogorov-Smirnov). The legend has
     the calibration error.
 
@@ -280,75 +279,10 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
     return ax
 
 
-# ---- What predictions depend on: averages over rows, along the values of one column
+# ---- What predictions depend on
 
 
-_TICKS = 100  # of rows at the bottom
 _SHADE = tuple(0.5 * (a + b) for a, b in zip(parts.NARROW, parts.WIDE, strict=True))
-_BAND = "±2 std (model)"
-
-
-def dependence(
-    at: ArrayLike,
-    found: Dependence,
-    *,
-    outputs: Mapping[int, str],
-    name: str,
-    target: str,
-    rows: ArrayLike = (),
-    marks: bool = False,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw average predictions along the values of a column.
-
-    Parameters
-    ----------
-    at : array-like of shape (n_values,)
-        Numbers or dates, in order, or the names of categories.
-    found : Dependence
-        What `probprop.metrics.average_prediction` finds there.
-    outputs : mapping of int to str
-        Which targets or classes, by their place, with their words in the legend. One alone has
-        its band.
-    name, target : str
-        Labels of the axes.
-    rows : array-like of shape (n,), default=()
-        Where rows are: ticks at the bottom, a random 100 if there are more.
-    marks : bool, default=False
-        Whether there is nothing between two values, as for categories: then they have error bars
-        instead of a band.
-    ax
-        As for `predictive_band`.
-    """
-    ax = parts.axes(ax)
-    x: Any = np.asarray(at)
-    if x.dtype.kind in "OU" and isinstance(x[0], str):
-        names = [one.replace("$", r"\$") for one in x]
-        marks, x = True, np.arange(len(names), dtype=float)
-        ax.set_xticks(x, names, rotation=0 if len("".join(names)) <= 30 else 90)
-    band = None
-    if len(outputs) == 1 and found.low is not None and found.high is not None:
-        (k,) = outputs
-        band = found.low[:, k], found.high[:, k]
-    for (k, label), (color, marker) in zip(outputs.items(), cycle(parts.LAYERS), strict=False):
-        mean = found.mean[:, k]
-        if band is not None and marks:
-            ends = np.maximum(0.0, np.stack([mean - band[0], band[1] - mean]))
-            label = f"{label} {_BAND}"
-            ax.errorbar(x, mean, ends, color=color, marker="o", ls=":", lw=1.5, label=label)
-            continue
-        if band is not None:
-            ax.fill_between(x, *band, color=_SHADE, linewidth=0, label=_BAND)
-        style: dict[str, Any] = {"marker": marker, "ls": ":"} if marks else {"lw": 2}
-        (line,) = ax.plot(x, mean, color=color, label=label, **style)
-        if len(outputs) > 1 and not marks:  # told apart without colors too
-            line.set(marker=marker, markevery=max(1, len(x) // 8), markersize=5)
-    if len(where := np.asarray(rows)):
-        some = where[parts.some_rows(len(where), _TICKS)]
-        three = np.stack([some, some, some], axis=1).ravel()  # up, down, and a gap: one path
-        ticks = np.tile([0.0, 0.025, np.nan], len(some))
-        ax.plot(three, ticks, "k-", lw=0.8, alpha=0.5, transform=ax.get_xaxis_transform())
-    return parts.finish(ax, name, target)
 
 
 def importance(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -11,20 +12,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.estimators.kind import classes_of
 from probprop.facts import OUT_OF_FOLD, HeldOut, cell, cut, number, percent
-from probprop.metrics.importance import (
-    Dependence,
-    Importance,
-    average_prediction,
-    permutation_importance,
-)
-from probprop.plot.parts import some_rows
+from probprop.metrics.importance import Importance, permutation_importance
+from probprop.plot.parts import BLUE, LAYERS, NARROW, some_rows
 from probprop.report.document import Picture, Section, axis_label, picture
 from probprop.table.columns import Kind, booleans, numbers
 from probprop.table.encoding import ColumnEncoder, TableEncoder
@@ -70,29 +65,26 @@ class Column:
         """Return cells (numbers, true and false, dates or texts) as in X, (n, len(place))."""
         return self.encoder.encode(pd.Series(list(values)))
 
-    def marks(self) -> list[Any]:
-        """The values that have a mark each: all, but at most 12 categories, the most frequent."""
-        return self.values[:_MOST_CATEGORIES] if self.kind == "text" else self.values
-
     def steps(self, n_rows: int) -> tuple[list[Any], FloatArray]:
-        """Return places along a curve, and what X is set to there, (n_steps, n_rows or 1, m).
+        """Return values along the column, and what X is set to there, (n_values, n_rows or 1, m).
 
-        Numbers go from the first to the last percentile. Of a date the year, month, day and hour
-        change together, so each row has a date of its own within half a step.
+        Of categories, the 12 most frequent are taken. Curves of numbers go from the first to the
+        last percentile. Of a date the year, month, day and hour change together, so each row has a
+        date of its own within half a step.
         """
-        ends = self.cells.min(), self.cells.max()
+        if not self.is_curve:
+            at = self.values[:_MOST_CATEGORIES] if self.kind == "text" else self.values
+            return at, self.encode(at)[:, np.newaxis]
+        low, high = self.cells.min(), self.cells.max()
         if self.kind == "number":
-            low, high = np.quantile(self.cells, [0.01, 0.99])
-            if low == high:
-                low, high = ends
-            grid = np.linspace(low, high, _STEPS["number"])
-            return grid.tolist(), grid[:, None, None]
-        low, high = ends
+            first, last = np.quantile(self.cells, [0.01, 0.99])
+            grid = np.linspace(*((first, last) if first < last else (low, high)), _STEPS["number"])
+            return grid.tolist(), grid[:, np.newaxis, np.newaxis]
         width = (high - low) / _STEPS["date"]
-        first = [low + i * width for i in range(_STEPS["date"])]
+        starts = [low + i * width for i in range(_STEPS["date"])]
         offsets = pd.TimedeltaIndex([width * ((j + 0.5) / n_rows) for j in range(n_rows)])
-        each = [self.encode(list(start + offsets)) for start in first]
-        return [start + 0.5 * width for start in first], np.stack(each)
+        each = [self.encode(list(start + offsets)) for start in starts]
+        return [start + 0.5 * width for start in starts], np.stack(each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +145,12 @@ _LONGEST = 18  # letters of a category
 
 
 class Panel(NamedTuple):
-    """What is predicted along one column."""
+    """What is predicted on average along one column."""
 
     column: Column
     at: list[Any]  # its values: numbers, dates, true and false, or categories
-    found: Dependence  # predictions there, of all targets or classes
+    mean: FloatArray  # of each target, or the probability of each class, (n_values, K)
+    std: FloatArray | None  # epistemic, of each target, (n_values, K); None for classes
 
 
 def averaged(X: Array) -> Array:
@@ -167,11 +160,17 @@ def averaged(X: Array) -> Array:
 
 def panel_of(model: Any, X: Array, column: Column) -> Panel:
     """Set one column of the rows X, (n, n_features), to its values, and average the predictions."""
-    if column.is_curve:
-        at, values = column.steps(len(X))
-    else:
-        at, values = column.marks(), column.encode(column.marks())
-    return Panel(column, at, average_prediction(model, X, column.place, values))
+    at, values = column.steps(len(X))
+    moved = np.tile(X, (len(at), 1, 1))
+    moved[:, :, column.place] = values
+    predicted = model.predict_distribution(moved.reshape(-1, X.shape[1]))
+
+    def mean(per_row: FloatArray) -> FloatArray:
+        return np.asarray(per_row.reshape(len(at), len(X), -1).mean(axis=1))
+
+    if classes_of(model) is not None:
+        return Panel(column, at, mean(predicted.proba), None)
+    return Panel(column, at, mean(predicted.mean), mean(predicted.epistemic_std))
 
 
 def panels_section(
@@ -183,14 +182,12 @@ def panels_section(
     labels the vertical axis.
     """
     k = list(outputs)
-    parts = [part for p in panels for part in (p.found.low, p.found.high) if part is not None]
-    if len(outputs) > 1 or not parts:  # only one output alone has a band
-        parts = [p.found.mean for p in panels]
-    low = min(float(part[:, k].min()) for part in parts)
-    high = max(float(part[:, k].max()) for part in parts)
+    half = [0.0 if panel.std is None else 2.0 * panel.std[:, k] for panel in panels]
+    low = min(float((p.mean[:, k] - h).min()) for p, h in zip(panels, half, strict=True))
+    high = max(float((p.mean[:, k] + h).max()) for p, h in zip(panels, half, strict=True))
     margin = 0.05 * (high - low) or 1.0
     limits = (low - margin, high + margin)
-    figures = [_drawn(panel, outputs, target, limits, of_classes) for panel in panels]
+    figures = [_drawn(panel, outputs, target, limits) for panel in panels]
     text = _words(panels, rows, outputs, of_classes)
     return Section("Partial dependence", text, figures=figures)
 
@@ -204,33 +201,35 @@ def classes_to_draw(classes: Sequence[object], y: Array) -> dict[int, str]:
 
 
 def _drawn(
-    panel: Panel,
-    outputs: Mapping[int, str],
-    target: str,
-    limits: tuple[float, float],
-    of_classes: bool,
+    panel: Panel, outputs: Mapping[int, str], target: str, limits: tuple[float, float]
 ) -> Picture:
-    column, at = panel.column, panel.at
-    legend = {k: axis_label(words) for k, words in outputs.items()}
-    places: Any = column.cells.to_numpy()
-    if column.kind in ("text", "boolean"):
-        at, places = [_category(column, value) for value in at], ()
+    column, of_classes, is_curve = panel.column, panel.std is None, panel.column.is_curve
 
     def draw(ax: Axes) -> None:
-        options: dict[str, Any] = {"name": axis_label(column.name), "target": target, "ax": ax}
-        options |= {"rows": places, "marks": not column.is_curve}
-        plot.dependence(at, panel.found, outputs=legend, **options)
-        cast(Legend, ax.get_legend()).remove()
+        x: Any = panel.at
+        if column.kind in ("text", "boolean"):
+            names, x = [_category(column, value) for value in x], np.arange(len(x))
+            ax.set_xticks(x, names, rotation=0 if len("".join(names)) <= 30 else 90)
+        style: dict[str, Any] = {"lw": 2, "markevery": max(1, len(x) // 8)}
+        style = style if is_curve else {"ls": ":", "lw": 1.5}
+        for (k, words), (color, marker) in zip(outputs.items(), cycle(LAYERS), strict=False):
+            shape = "" if is_curve and len(outputs) == 1 else marker
+            mean = panel.mean[:, k]
+            ax.plot(x, mean, color=color, marker=shape, label=axis_label(words), **style)
+            if panel.std is not None and is_curve:
+                ends = mean + np.array([[-2.0], [2.0]]) * panel.std[:, k]
+                ax.fill_between(x, *ends, color=NARROW, alpha=0.5, lw=0)
+            elif panel.std is not None:
+                ax.errorbar(x, mean, 2.0 * panel.std[:, k], fmt="none", ecolor=BLUE, lw=1.5)
         if len(outputs) > 1:  # the text says what one line and its band are
-            style: dict[str, Any] = {"ncols": 3, "fontsize": 9, "frameon": False}
-            handles, labels = ax.get_legend_handles_labels()
-            cast(Figure, ax.figure).legend(handles, labels, loc="outside upper center", **style)
-        ax.set_ylim(*limits)
+            legend: dict[str, Any] = {"ncols": 3, "fontsize": 9, "frameon": False}
+            cast(Figure, ax.figure).legend(loc="outside upper center", **legend)
+        ax.set(xlabel=axis_label(column.name), ylabel=target, ylim=limits)
         if of_classes:
             ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.margins(x=0.0 if column.is_curve else 0.08)
+        ax.margins(x=0.0 if is_curve else 0.08)
         if column.kind == "number":
-            whole = all(float(value).is_integer() for value in at)
+            whole = all(float(value).is_integer() for value in panel.at)
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
         elif column.kind == "date":
             locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
@@ -239,8 +238,7 @@ def _drawn(
             ax.xaxis.set_major_formatter(formatter)
 
     first, of = next(iter(outputs.items()))
-    mean = panel.found.mean[:, first]
-    write = percent if of_classes else number
+    mean, write = panel.mean[:, first], percent if of_classes else number
     extremes = " and ".join(
         f"{word} {write(float(mean[i]))} at {cell(panel.at[i])}"
         for word, i in (("lowest", mean.argmin()), ("highest", mean.argmax()))
@@ -268,14 +266,14 @@ def _words(
         f"marks are the average {what} over {n_averaged:,} samples, with this column set to the "
         "value shown and all other columns unchanged. "
     )
-    if len(outputs) == 1:
-        of = " of the network's output" if of_classes else ""
-        text += f"Band and bars are ±2 epistemic standard deviations{of}, without the noise. "
-    elif of_classes:
+    if not of_classes:
+        text += "Band and bars are ±2 epistemic standard deviations, without the noise. "
+    elif len(outputs) > 1:
         text += f"The lines are the classes {', '.join(outputs.values())}. "
     if any(panel.column.kind == "date" for panel in panels):
         text += "All parts of a date (year, season, weekday, hour) change together. "
-    text += "Counts of categories and ticks at the bottom are samples. "
+    if any(panel.column.kind in ("text", "boolean") for panel in panels):
+        text += "Numbers after categories count their samples. "
     marked = [panel for panel in panels if not panel.column.is_curve]
     if hidden := [p.column for p in marked if len(p.column.values) > len(p.at)]:
         each = ", ".join(f"{c.name} ({len(c.values):,})" for c in hidden)

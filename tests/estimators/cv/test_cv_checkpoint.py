@@ -1,4 +1,4 @@
-"""Comparisons and ensembles that were broken off go on from their checkpoint, to the same bits."""
+"""Interrupted comparisons and ensembles resume from their checkpoint, to the same bits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_comparison_goes_on_to_the_same_bits(
+def test_a_comparison_resumes_to_the_same_bits(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "large" in case:
@@ -104,7 +104,7 @@ def test_a_comparison_goes_on_to_the_same_bits(
     assert [p.name for p in tmp_path.iterdir()] == ["run.ckpt"]
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_the_file_goes_on(
+def test_ctrl_c_keeps_the_best_so_far_and_the_file_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never_stopped = bits(small().fit(X, Y))
@@ -124,7 +124,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_file_goes_on(
     assert bits(small().fit(X, Y, checkpoint=tmp_path / "c")) == never_stopped
 
 
-def test_what_would_not_be_the_same_race_is_refused(tmp_path: Path) -> None:
+def test_what_would_not_be_the_same_search_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c"
     small(cv=KFold(3)).fit(X, Y, checkpoint=path)
 
@@ -161,7 +161,7 @@ print("".join(posterior.flat(m.posterior_.m_w).tobytes().hex() for m in model.es
 
 
 @pytest.mark.process
-def test_a_killed_comparison_goes_on(tmp_path: Path) -> None:
+def test_a_killed_comparison_resumes(tmp_path: Path) -> None:
     def command(path: str) -> list[str]:
         return [sys.executable, "-c", SCRIPT, path, str(Path(__file__).parents[2])]
 
@@ -192,7 +192,7 @@ def test_steps_between_two_comparisons_are_dropped(tmp_path: Path) -> None:
     file = module.CheckpointFile(tmp_path / "c", "", {})
     file._check = lambda about: None  # type: ignore[method-assign]
     found = {int(part.label): part.state.n_iter for part in file.read()}
-    # 20, 40 and 80 epochs of the race, of two steps and four, then those of the second partition.
+    # 20, 40 and 80 epochs of the search, of two steps and four, then the second partition's.
     assert [*found.values()][:3] == [20, 40, 80]
 
 
@@ -227,7 +227,7 @@ AS_NUMPY = {
 
 
 @pytest.mark.parametrize("case", AS_NUMPY)
-def test_settings_that_numpy_holds_are_compared_by_value(case: str, tmp_path: Path) -> None:
+def test_parameters_of_numpy_types_are_compared_by_value(case: str, tmp_path: Path) -> None:
     name, path = "candidates" if case == "hidden_layer_sizes" else case, tmp_path / "c"
     usual: dict[str, Any] = {"candidates": [ENCODED]}
     first, same, other = ({**usual, name: value} for value in AS_NUMPY[case])

@@ -83,9 +83,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     missing : {"auto", "error", "marginalize"}, default="auto"
         How NaN in X is treated: as an error, or as a missing value. Missing values are marginalized
         over 32 completions given the other values of the sample, by a joint distribution of the
-        features, with error bars calibrated on masked out-of-fold samples. "auto" does so if values
+        features, with intervals calibrated on masked out-of-fold samples. "auto" does so if values
         are missing in `fit`; otherwise a Gaussian copula completes missing values in predictions,
-        whose error bars are not calibrated.
+        whose intervals are not calibrated.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
@@ -286,14 +286,19 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     ) -> Mixture | TransformedMixture | Recalibrated:
         """Predict out-of-fold samples, or changed ones, without the networks that learned them.
 
-        The noise network is the one of the model, for samples of mean weight.
+        The noise network is the one of the model, for samples of mean weight. A recalibration
+        leaves out the fold of each sample.
         """
         outputs, own = self._oof_outputs(X, at)
         members = _in_target_units(outputs, *(each[own, 0] for each in self._target_units))
         squares = self.calibration_.squares.out_of_fold
         calibration = replace(self.calibration_, squares=squares)
         h, weights = outputs.log_scale, self._group_weights
-        return calibration.mixture(members, outputs.rows, h, weights=weights)
+        found = calibration.mixture(members, outputs.rows, h, weights=weights)
+        left_out = getattr(self.oof_predictive_, "left_out", None)
+        if isinstance(found, Recalibrated) and left_out is not None:
+            return replace(found, left_out=left_out.of(at))
+        return found
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray, FloatArray]:

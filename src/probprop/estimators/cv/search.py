@@ -240,7 +240,7 @@ def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | No
         before = training.start(plan, X, y, rng, sibling.fitted.standardizer, near_draw=True)
         run = training.begin(plan, before, X, y, rng, weights=weights)
         return run._replace(rows=run.rows._replace(X_var=sibling.rows.X_var))
-    if plan.likelihood.standardises_target:
+    if plan.likelihood.standardizes_target:
         own, every = (measure(a.reshape(len(a), -1)) for a in (y, problem.y))
         scales, relative = encodings.standardizer(train, own, n_bins), candidate.power is not None
         scales = with_usual_target_scale(scales, own, every, relative=relative)

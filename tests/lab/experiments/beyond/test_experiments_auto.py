@@ -163,7 +163,7 @@ def test_all_are_compared_with_the_papers_protocol() -> None:
     ]
 
 
-def test_the_lines_of_a_network_stand_together() -> None:
+def test_the_lines_of_a_network_are_adjacent() -> None:
     rows = [
         row(name, method, 0, 0.0, hidden=hidden)
         for method in methods.OURS
@@ -183,7 +183,7 @@ def test_what_was_chosen_is_summed_up() -> None:
     tables = dict(report.summaries(AUTO, pair("yacht", [0.1, 0.5])))
     header, cells = tables["What was chosen (number of splits)"]
     line = dict(zip(header, cells[0], strict=True))
-    assert (line["features"], line["hidden"]) == ("32 ramps (2)", "50 (2)")
+    assert (line["features"], line["hidden"]) == ("32 bins (2)", "50 (2)")
     assert (line["evidence cap"], line["median epochs"]) == ("3 (2)", "150")
     raw = [row("yacht", CV, i, 0.0, chosen=settings(None, None, 40 - i)) for i in range(3)]
     assert auto.choices(raw)["encodings"] == "as they are (3)"

@@ -93,7 +93,7 @@ def load_sets(jobs: Iterable[Job]) -> None:
 
 
 def measure(job: Job) -> Row:
-    """Collect forty rows as a job says, and judge the fits before, between and after."""
+    """Collect forty rows as a job says, and evaluate the fits before, between and after."""
     X, y = acquisition_sets.load(job.dataset)
     return learn(job, X, y, acquisition_sets.split(len(y), job.split))
 
@@ -134,7 +134,7 @@ def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
 def curve(
     learner: ActiveLearner, X: Array, y: Array, rows: acquisition_sets.Rows, n_asks: int
 ) -> Row:
-    """Tell the first rows, ask and tell `n_asks` times, and judge every fit on the test rows.
+    """Tell the first rows, ask and tell `n_asks` times, and evaluate every fit on the test rows.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per set and model: the error at random, and by how much others differ.
 
     ``variance`` and ``variance_reduction`` are differences from "random" over the repetitions that
-    both have, in per cent of the error at random, with standard errors; ``unseen`` is that of
+    both have, in percent of the error at random, with standard errors; ``unseen`` is that of
     "variance_reduction" over repetitions that nobody looked at when it was chosen; ``errors`` is
     the difference in its standard errors. None where there is none.
     """
@@ -262,7 +262,7 @@ def _seen(dataset: str) -> int:
 
 
 def _change(own: dict[int, Row], at_random: dict[int, Row]) -> tuple[float | None, float | None]:
-    """Return the mean difference over common repetitions in per cent, with its standard error."""
+    """Return the mean difference over common repetitions in percent, with its standard error."""
     both = [k for k in own if k in at_random]
     if not both:
         return None, None
@@ -303,7 +303,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     """Say what the columns are, and where each strategy is better or worse than rows at random."""
     lines = [
         "at random: the test RMSE, in target units, averaged over the eleven fits with 20 to 60 "
-        "rows; then what the strategies change of it, in per cent ± standard error of the paired "
+        "rows; then what the strategies change of it, in percent ± standard error of the paired "
         "difference: below 0 is better",
         f"unseen: without repetitions 0 to {SEEN - 1} of the sets of the paper and of "
         "scikit-learn, which were looked at when the strategy was chosen; log-likelihood: what "

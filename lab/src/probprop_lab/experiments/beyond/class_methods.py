@@ -1,8 +1,8 @@
-"""What the experiment on classification can run: PBP, and what a user would pick instead.
+"""What the experiment on classification can run: PBP and its alternatives.
 
 A method makes a classifier for a job. It has ``fit(X, y)``, ``classes_`` and
-``predict_proba(X)``; if it also has ``predict_log_proba(X)``, that is judged instead. Settings
-are the libraries' own; exceptions are named where they are set.
+``predict_proba(X)``; if it also has ``predict_log_proba(X)``, that is scored instead. Parameters
+have their defaults; exceptions are named where they are set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from probprop_lab.experiments.harness.job import Job
 from probprop_lab.experiments.harness.methods import Method, shared
 
 BASE = "MLPClassifier"
-"""What all others are compared with."""
+"""The baseline of the comparison."""
 
 EVIDENCE_CAP = 10.0
 """The evidence cap of PBP, the default of `PBPClassifier`."""
@@ -33,7 +33,7 @@ def _pbp(job: Job) -> PBPClassifier:
 
 
 def _wider(job: Job) -> PBPClassifier:
-    # As many units as MLPClassifier has by default.
+    # The number of units that MLPClassifier has by default.
     return PBPClassifier(
         (100,), n_epochs=job.n_epochs, evidence_cap=job.evidence_cap, random_state=job.seed
     )
