@@ -243,7 +243,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         problem = problem_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
         problem = replace(problem, n_search=line.n_search_folds)
         with (
-            in_a_file(problem, checkpoint, self, rungs) as problem,
+            in_a_file(problem, checkpoint, self) as problem,
             progress(self.verbose, callback) as report,
         ):
             positive = bool((data.y > 0.0).all())
