@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import uci
 from probprop import PBPClassifierCV, PBPRegressorCV
+from probprop.encoding.missing import N_NODES, learn_joint
 from probprop.estimators.cv import base
-from probprop.estimators.cv.missing import N_NODES, learn_joint
 from probprop.inference.inputs import normal_nodes
 from probprop.table import fit_table_model
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.encoding.missing import Completed, Joint, complete, learn_joint
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.classifier import PBPClassifier
@@ -35,7 +36,6 @@ from probprop.estimators.cv.folds import (
     make_folds,
     two_holdout_folds,
 )
-from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import Candidate, Policy
 from probprop.estimators.cv.search import (
     Problem,

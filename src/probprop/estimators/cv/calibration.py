@@ -47,10 +47,10 @@ from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
 from probprop.distributions.recalibrated import Recalibrated, Recalibration, recalibrated
+from probprop.encoding.missing import Completed
 from probprop.encoding.piecewise import PiecewiseLinear, encoded, feature_ends
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.folds import Encodings, HeldOut
-from probprop.estimators.cv.missing import Completed
 from probprop.estimators.cv.policy import Candidate, Noise
 from probprop.inference import training
 from probprop.inference.engine import ENGINES

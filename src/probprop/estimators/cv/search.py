@@ -25,6 +25,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.power import box_cox_of
+from probprop.encoding.missing import LARGEST_FACTOR, Joint, complete, masked
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import (
     Calibrated,
@@ -35,7 +36,6 @@ from probprop.estimators.cv.calibration import (
     weighted_mean,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
-from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint, complete, masked
 from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.progress import Share
 from probprop.inference import training
