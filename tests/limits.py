@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from probprop.cli import judging, training
+from probprop.cli import cost, judging, training
 from probprop.data import scratch, shards
-from probprop.estimators import cost
 from probprop.inference import checkpoint
 from probprop.table import read
 

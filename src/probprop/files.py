@@ -24,13 +24,13 @@ from probprop import io
 from probprop._types import Array
 from probprop.distributions import recalibrated
 from probprop.encoding.bounds import InputBounds
+from probprop.encoding.missing import LARGEST_FACTOR, Joint
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv import calibration, policy
 from probprop.estimators.cv.base import Group, policy_of
 from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import Trial
 from probprop.estimators.kind import column_moments, transformation_of

@@ -66,7 +66,7 @@ def bench(context: typer.Context) -> None:
     The unit is updates per second of processor time on one core. An update is an ADF step on one
     row of a table; an epoch has one update per row.
     """
-    from probprop.estimators.cost import updates_per_second
+    from probprop.cli.cost import updates_per_second
     from probprop.inference.engine import cpu_level
 
     terminal = terminal_of(context)

@@ -240,7 +240,7 @@ def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Ar
     """Say roughly how long a fit takes, if it is long; `labels`, (n,), are None for numbers."""
     import numpy as np
 
-    from probprop.estimators.cost import cost_in_words
+    from probprop.cli.cost import cost_in_words
     from probprop.table.cells import is_text
 
     texts = [str(name) for name, dtype in features.dtypes.items() if is_text(dtype)]

@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.encoding.missing import Completed, Joint, complete, learn_joint
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, Support
 from probprop.estimators.cv.folds import (
@@ -36,7 +36,6 @@ from probprop.estimators.cv.folds import (
     make_folds,
     two_holdout_folds,
 )
-from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import Candidate, Policy
 from probprop.estimators.cv.search import (
     Problem,
@@ -47,7 +46,7 @@ from probprop.estimators.cv.search import (
     in_a_file,
     outputs_of,
 )
-from probprop.estimators.progress import Share, progress, say
+from probprop.estimators.progress import Share, progress
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.shapley import BACKGROUND, evenly
 from probprop.estimators.validation import (
@@ -240,14 +239,12 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             cv = policy.N_FOLDS if auto else self.cv
             folds = make_folds(cv, X, y, groups, rng, stratified=stratified, counts=counts)
             folds = folds[: line.n_folds] if auto else folds
-        n_classes = data.likelihood.n_classes
-        rungs = policy.rungs_of(self.budget, n, len(folds[0].train), n_classes)
+        n_train, n_classes = len(folds[0].train), data.likelihood.n_classes
+        rungs = policy.rungs_of(self.budget, n, n_train, n_classes)
         problem = problem_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
         problem = replace(problem, n_search=line.n_search_folds)
-        if self.verbose:
-            say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
         with (
-            in_a_file(problem, checkpoint, self, rungs) as problem,
+            in_a_file(problem, checkpoint, self) as problem,
             progress(self.verbose, callback) as report,
         ):
             positive = bool((data.y > 0.0).all())

@@ -181,7 +181,9 @@ class Averaged(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_distribution(self, X: Array) -> Mixture:
         """Return the mixture of their distributions."""
-        return Mixture.of([network.predict_distribution(X) for network in self.networks_])
+        each = [network.predict_distribution(X) for network in self.networks_]
+        names = ("mean", "epistemic_std", "aleatoric_std")
+        return Mixture(*(np.stack([getattr(p, name) for p in each]) for name in names))
 
 
 def model(job: Job) -> Any:
