@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probprop.cli import judging, training
+from probprop.cli import arguments
 from probprop.data import scratch, shards
 from probprop.estimators import cost
 from probprop.inference import checkpoint
@@ -28,8 +28,7 @@ class Limits:
 
     def tables_above_memory(self) -> None:
         """Let the commands take every table for one of 12 GB."""
-        for module in (training, judging):
-            self._patch.setattr(module, "needed_beyond", lambda paths, limit: 12 * 10**9)
+        self._patch.setattr(arguments, "needed_beyond", lambda paths, limit: 12 * 10**9)
 
     def seconds_between_checkpoints(self, seconds: float) -> None:
         self._patch.setattr(checkpoint, "_SECONDS_BETWEEN", seconds)

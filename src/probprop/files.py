@@ -268,7 +268,7 @@ def _taken_labels(classes: Array) -> dict[str, Any]:
 def _labels(dtype: str, values: list[Any]) -> Array:
     """Return the class labels: two or more of one type, sorted."""
     if dtype not in _LABELS or not all(isinstance(value, str | int | float) for value in values):
-        raise ValueError(f"classes of the dtype {dtype[:30]} are none that a model has")
+        raise ValueError(f"classes of the dtype {dtype[:30]} are not supported")
     with np.errstate(over="ignore"):
         classes = np.array(values, dtype)
     if len(values) < 2 or any(not one < other for one, other in pairwise(values)):
@@ -343,7 +343,7 @@ def _cross_validated(
 def _check_encoding(state: PiecewiseLinear) -> None:
     column, n = state.column, len(state.center)
     if column.dtype.kind != "i" or not ((column >= 0) & (column < n)).all():
-        raise ValueError("the encoding has ramps of columns that there are not")
+        raise ValueError("the encoding has ramps of columns that do not exist")
     if (np.diff(column) < 0).any() or not (state.start < state.end).all():
         raise ValueError("the encoding has ramps out of order or without rise")
     if not all(own[-1] - own[0] == len(own) - 1 for own in state.sets):
@@ -434,7 +434,7 @@ def _check_recalibration(shape: recalibrated.Recalibration) -> None:
         raise ValueError("a recalibration has two scales, and a support with low < high")
     for index, n in ((shape.cell, len(shape.cells)), (shape.bin, len(recalibrated.SCORES) + 1)):
         if index.dtype != np.int64 or not ((index >= 0) & (index < n)).all():
-            raise ValueError("a recalibration has samples in a cell or bin that there is not")
+            raise ValueError("a recalibration has samples outside of its cells or bins")
 
 
 _DECLARED: dict[Any, Declared] = {

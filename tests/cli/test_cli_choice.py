@@ -102,7 +102,7 @@ def test_weights_and_gaps_go_through(capfd: Captured) -> None:
     assert (model.missing, model.n_samples_seen_) == ("marginalize", 59)
     notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note:")]
     words = "marginalized over 32 completions, given the other values of the sample"
-    assert notes == [f"note: 1 of 59 rows have missing values, which are {words}"]
+    assert notes == [f"note: 1 of 59 rows have missing numbers, which are {words}"]
     assert call("info m.pbp") == 0
     assert re.search(rf"^Missing values +{words}$", capfd.readouterr().out, re.M)
 

@@ -10,8 +10,7 @@ import sys
 import pytest
 import typer
 
-from probprop.cli import app
-from probprop.cli.application import run
+from probprop.cli.application import app, run
 
 HEAVY = {"numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "joblib", "pyarrow"}
 

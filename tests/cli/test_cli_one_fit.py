@@ -395,12 +395,12 @@ def test_the_rarer_class_is_the_positive_one(capfd: Captured) -> None:
     label = np.where(x + rng.normal(size=80) > -1.2, "yes", "no")  # "no" is rarer, and first
     written(pd.DataFrame({"x": x, "y": label}))
     assert call(FIT) == 0
-    out, err = capfd.readouterr()
+    out = capfd.readouterr().out
     assert re.search(r"^average precision \(no\) ", out, re.M)
     assert re.search(
         r"The probabilities are (calibrated \()?about [\d.]+ points? too (sure|cautious), give or "
         r"take [\d.]+ points?\)?\.",
-        err,
+        out,
     )
     assert call("evaluate m.pbp t.csv --json") == 0
     found = json.loads(capfd.readouterr().out)

@@ -184,7 +184,7 @@ def test_evaluate_judges_each_target(capfd: Captured) -> None:
     assert call("evaluate two.pbp new.csv") == 0
     first, *rows = capfd.readouterr().out.splitlines()
     assert re.fullmatch(rf"measure +{COMMA} +{COMMA}: baseline +cost +cost: baseline", first)
-    assert len(rows) == 11
+    assert len(rows) == 13  # eleven scores and two verdicts
     rmse = re.fullmatch(r"RMSE +(\S+) +\S+ +(\S+) +\S+", rows[0])
     assert rmse is not None
     assert float(rmse[1]) == pytest.approx(found["targets"][COMMA]["rmse"], rel=1e-3)

@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from probprop._version import INSTALL_LAB
+from probprop.cli import tables
 from probprop.cli.arguments import Data, Drop, Features, RandomState, column_names
 from probprop.cli.arguments import Task as TaskOption
 from probprop.cli.console import Terminal, terminal_of
-from probprop.cli.tables import (
-    encoder_of,
-    features_of,
-    is_classification,
-    note_table,
-    with_targets,
-)
 from probprop.judged import LABELS, show
 from probprop.table.names import DEFAULT_SEED, plural
 
@@ -70,15 +64,15 @@ def compare(
     drop: Drop = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="Methods by name.  [default: all]"),
+        typer.Option(metavar="A,B,...", help="Names of the methods to run.  [default: all]"),
     ] = None,
     splits: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Number of random splits; each tests on a tenth."),
+        typer.Option(metavar="N", min=1, help="Number of random splits; a tenth is the test set."),
     ] = 5,
     n_jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Fits at a time.  [default: all cores]"),
+        typer.Option(metavar="N", min=1, help="Number of parallel fits.  [default: all cores]"),
     ] = None,
     random_state: RandomState = DEFAULT_SEED,
 ) -> None:
@@ -165,11 +159,11 @@ def _read(
     from probprop.table.target import labels_of, target_of
 
     read = read_table(data)
-    frame = with_targets(read, [target])
-    note_table(terminal, read, frame, [target])
-    chosen = features_of(terminal, frame, [target], features, drop)
-    X = encoder_of(terminal, frame, chosen, named=features is not None).encode(frame)
-    of_classes = is_classification(terminal, frame, [target], task)
+    frame = tables.with_targets(read, [target])
+    tables.note_table(terminal, read, frame, [target])
+    chosen = tables.features_of(terminal, frame, [target], features, drop)
+    X = tables.encoder_of(terminal, frame, chosen, named=features is not None).encode(frame)
+    of_classes = tables.is_classification(terminal, frame, [target], task)
     if n_missing := int(np.isnan(X).any(axis=1).sum()):
         terminal.note(
             f"{n_missing:,} of {plural(len(X), 'row')} have missing values, which are imputed for "

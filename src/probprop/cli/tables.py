@@ -227,12 +227,18 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def note_gaps(terminal: Terminal, features: DataFrame, *, selected: bool) -> None:
-    """Say how many rows have missing values; `selected`: whether the model is cross-validated."""
+def note_gaps(
+    terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind], *, selected: bool
+) -> None:
+    """Say how many rows have missing numbers; a missing category is a category of its own.
+
+    `kinds` are the kinds of the features; `selected`: whether the model is cross-validated.
+    """
+    features = frame[[name for name, kind in kinds.items() if kind != "text"]]
     if n_gaps := int(features.isna().to_numpy().any(axis=1).sum()):
         from probprop.facts import missing_in_words
 
-        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing values"
+        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing numbers"
         terminal.note(f"{known}, which are {missing_in_words(selected)}")
 
 

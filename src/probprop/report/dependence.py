@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from textwrap import wrap
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,7 +15,6 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.estimators.kind import classes_of
 from probprop.facts import OUT_OF_FOLD, HeldOut, cell, cut, number, percent
@@ -361,8 +361,18 @@ def importance_section(found: Importance, held_out: HeldOut, of_classes: bool) -
         [name, _spread(loss), _spread(share * error) + (" %" if of_classes else "")]
         for name, loss, error in zip(found.names, found.loss, found.error, strict=True)
     ][:shown]
+
+    def draw(ax: Axes) -> None:
+        names = ["\n".join(wrap(axis_label(name), 20)) for name in found.names[:shown]]
+        at, mean, std = np.arange(shown), found.loss.mean(axis=1), found.loss.std(axis=1, ddof=1)
+        ax.errorbar(mean[:shown], at, xerr=std[:shown], fmt="o", color=BLUE, markersize=5)
+        ax.axvline(0.0, color="black", lw=1)
+        ax.set_yticks(at, names)
+        ax.invert_yaxis()
+        ax.set(xlabel=f"{of} by [nats per sample]", ylabel="column")
+
     drawn = picture(
-        lambda ax: plot.importance(found, n=shown, label=f"{of} by [nats per sample]", ax=ax),
+        draw,
         f"By how much the {of} if a column is shuffled",
         f"Most important is {found.names[0]}: {table[0][1]}.",
     )
