@@ -55,7 +55,7 @@ generated: $(INSTALLED)
 test-marked: $(INSTALLED)
 	$(PYTEST) -m "$(MARKED)"
 
-# The kernel tests under the address and undefined-behaviour sanitizers, in a virtual
+# The kernel tests under the address and undefined-behavior sanitizers, in a virtual
 # environment of its own that borrows the packages of .venv.
 SANITIZE := .venv-sanitize
 sanitize: $(INSTALLED)

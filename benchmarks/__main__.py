@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 failures.append(f"wrong answer: {error}")
                 continue
             print(report(outcome, previous), flush=True)
-            failures += outcome.missed if effort.judged else []
+            failures += outcome.missed if effort.checked else []
             figures += [figure for figure in outcome.figures if figure is not None]
             results[name] = outcome.measured
     results["failures"] = failures
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     if asked.keep is not None:
         keep(asked.keep, info, figures)
-    met = "All targets met." if effort.judged else "Right answers; a quick run judges no target."
+    met = "All targets met." if effort.checked else "Right answers; a quick run checks no target."
     print("\n".join(["Failed:", *failures] if failures else [met]))
     return 1 if failures else 0
 
@@ -94,16 +94,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "names", nargs="*", metavar="NAME", help=f"parts to run: {', '.join(PARTS)}  [all]"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="tiny sizes, to see that all works; judges nothing"
+        "--quick", action="store_true", help="tiny sizes, to see that all works; checks no target"
     )
     parser.add_argument(
         "--keep",
         metavar="TEXT",
-        help="make this run's figures those of the previous release, TEXT saying what it is",
+        help="keep this run's figures as the previous release, TEXT saying what it is",
     )
     asked = parser.parse_args(arguments)
     if unknown := [name for name in asked.names if name not in PARTS]:
-        parser.error(f"{unknown[0]!r} is no part: choose among {', '.join(PARTS)}")
+        parser.error(f"{unknown[0]!r} is not a part: choose among {', '.join(PARTS)}")
     if asked.quick and asked.keep is not None:
         parser.error("figures of --quick are not kept")
     return asked

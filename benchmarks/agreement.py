@@ -1,4 +1,4 @@
-"""Compare the native engine with the reference: a fast wrong answer is no result."""
+"""Compare the native engine with the reference: speed counts for right results only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_moments(
 
 
 def check_close(name: str, found: FloatArray, expected: FloatArray, rtol: float) -> float:
-    """Return the largest difference beside the largest number expected; raise if above `rtol`."""
+    """Return the largest difference over the largest expected number; raise if above `rtol`."""
     difference = np.abs(found - expected).max() / np.abs(expected).max()
     return _within(name, float(difference), rtol)
 

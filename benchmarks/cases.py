@@ -28,7 +28,7 @@ class Shape:
     targets : dict of str to float
         Updates per second by dtype, on a core with `TARGET_GFLOPS`.
     n_reference : int
-        Points the reference engine absorbs in about half a second.
+        Updates that the reference engine makes in about half a second.
     min_ratios : dict of str to float
         How many times as fast as the reference the native engine must be, by dtype.
     """

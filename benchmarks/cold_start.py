@@ -23,7 +23,7 @@ print([b - a, now() - b])
 
 
 def run(effort: Effort) -> Outcome:
-    """Start so many interpreters for each figure."""
+    """Start `n_processes` interpreters for each figure."""
     n_processes = min(_MOST_PROCESSES, effort.n_repetitions)
     expected = first_fit()
     totals, sklearn, probprop = [], [], []

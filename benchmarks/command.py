@@ -2,7 +2,7 @@
 
 What it prints comes first, and then a line with its processor seconds and its peak memory in
 bytes as JSON. The process measures itself: one that starts it would see its own peak, since the
-`ru_maxrss` of a child begins with that of its parent.
+`ru_maxrss` of a child begins with its parent's.
 """
 
 from __future__ import annotations

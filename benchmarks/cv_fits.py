@@ -1,4 +1,4 @@
-"""Fits of the default `PBPRegressorCV` beside single fits of CatBoost and LightGBM."""
+"""Fits of the default `PBPRegressorCV` next to single fits of CatBoost and LightGBM."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(effort: Effort) -> Outcome:
                 seconds[n][name].append(taken)
                 if name == _NAME and not (model.predict(X, return_std=True)[1] > 0.0).all():
                     raise WrongAnswerError(f"cv_fits: {n:,} samples: a std is not positive")
-                if name == _NAME and effort.judged and model.score(X, y) < 0.7:
+                if name == _NAME and effort.checked and model.score(X, y) < 0.7:
                     raise WrongAnswerError(f"cv_fits: {n:,} samples: it has learned too little")
     rows, missed = [], []
     for n, most in _MOST.items():
@@ -66,7 +66,7 @@ def run(effort: Effort) -> Outcome:
         ],
         notes=[
             "Checked: every predicted standard deviation is positive.",
-            "CatBoost needs five more fits for an error bar from out-of-fold residuals.",
+            "CatBoost needs five more fits for a standard deviation from out-of-fold residuals.",
         ],
         measured={str(n): dict(own) for n, own in seconds.items()},
         missed=missed,

@@ -1,4 +1,4 @@
-"""`predict` of `PBPRegressorCV` with ten networks, beside CatBoost's and LightGBM's."""
+"""`predict` of `PBPRegressorCV` with ten networks, next to CatBoost's and LightGBM's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from probprop.encoding.piecewise import encode
 
 _N_FIT, _N_FEATURES, _N_ROWS, _MANY = 400, 10, 1_000, 100_000
 _N_CALLS = 200  # of one row, in one timing
-# Of whose mean of as many rows, and at most how many times that.
+# The package whose mean of this number of rows is compared, and the largest ratio allowed.
 _MOST = {
     "mean, 1 rows": ("CatBoost", 0.6),
     "mean and std, 1 rows": ("CatBoost", 0.8),
@@ -77,7 +77,7 @@ def run(effort: Effort) -> Outcome:
         ],
         figures=[Figure(f"cv predict, {name}", [1.0 / s for s in seconds[name]]) for name in works],
         notes=[
-            "The ratio is to CatBoost's mean of as many rows, of 100,000 to LightGBM's.",
+            "The ratio is to CatBoost's mean of the same rows, for 100,000 rows to LightGBM's.",
             "Checked: the mean is the average of the networks' own predictions.",
         ],
         measured={"cv_predict": dict(seconds)},

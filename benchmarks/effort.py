@@ -15,13 +15,13 @@ class Effort:
         Of each figure; all figures of a part are measured once in each.
     share : float
         Of the rows and calls of a full run.
-    judged : bool
+    checked : bool
         Whether targets count: small sizes cannot reach them.
     """
 
     n_repetitions: int = 7
     share: float = 1.0
-    judged: bool = True
+    checked: bool = True
 
     def of(self, n: int, least: int = 1) -> int:
         """Return this effort's share of n, not below the least."""
@@ -29,4 +29,4 @@ class Effort:
 
 
 FULL = Effort()
-QUICK = Effort(n_repetitions=2, share=0.002, judged=False)
+QUICK = Effort(n_repetitions=2, share=0.002, checked=False)

@@ -38,7 +38,7 @@ class Scale(NamedTuple):
     n_epochs : tuple of int
     held_below : float, default=0
         Pixels whose standard deviation over the training pictures, from 0 to 1, is below this are
-        held at their means. They are those of the border, black in nearly every picture.
+        held at their means. They are at the border, black in nearly every picture.
     """
 
     standardize: bool
@@ -62,7 +62,7 @@ Figures = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fashion", description=__doc__)
     parser.add_argument("--folder", help="of the IDX files")
-    parser.add_argument("--rows", type=int, help="only so many training pictures")
+    parser.add_argument("--rows", type=int, help="maximum number of training pictures")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     folder = folder_of(arguments.folder)
@@ -73,7 +73,7 @@ def main() -> None:
     for name, scale in SCALES.items():
         for n_epochs in scale.n_epochs:
             say(f"{name}, {n_epochs} epochs")
-            cases.append(judge(name, n_epochs, train, test, others))
+            cases.append(evaluate(name, n_epochs, train, test, others))
     written = {"machine": machine(), "clock": "processor", "n_train": len(train.y), "cases": cases}
     (arguments.results / "fashion.json").write_text(json.dumps(written, indent=1) + "\n")
     text = page(written)
@@ -81,7 +81,7 @@ def main() -> None:
     print(text)
 
 
-def judge(
+def evaluate(
     name: str, n_epochs: int, train: Pictures, test: Pictures, others: dict[str, Bytes]
 ) -> Figures:
     """Fit, and measure what it predicts for test pictures and for others."""

@@ -1,6 +1,6 @@
 """Fashion-MNIST from its IDX files, and pictures that show no clothes.
 
-The files are those of the Debian package dataset-fashion-mnist, or of the authors. Their folder is
+The files come from the Debian package dataset-fashion-mnist or from the authors. Their folder is
 ``--folder``, else the environment variable ``PROBPROP_FASHION``, else the folder of the package.
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], texts: Collection[int] = (0,)
 ) -> str:
-    """Return a Markdown table; columns of texts begin at the left, those of numbers end right."""
+    """Return a Markdown table; columns of text are aligned left, numbers right."""
     rule = [":--" if column in texts else "--:" for column in range(len(header))]
     return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *rows])
 

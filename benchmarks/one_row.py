@@ -53,7 +53,7 @@ def run(effort: Effort) -> Outcome:
             for name in calls
         ],
         figures=[Figure(f"one row, ms: {name}", found[name]) for name in calls],
-        notes=["Checked: predictions are those of the whole, and rows one by one teach the same."],
+        notes=["Checked: predictions equal the batch's, and updates row by row equal one call."],
         measured=dict(found),
         missed=[f"one row: {name} takes {median(found[name]):.3f} ms" for name in short],
     )

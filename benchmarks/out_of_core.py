@@ -1,6 +1,6 @@
 """Fits on more rows than memory holds: ``python -m benchmarks.out_of_core`` writes its page.
 
-``docs/results/out-of-core.md`` has the memory and the time of a fit on files beside those of the
+``docs/results/out-of-core.md`` compares the memory and the time of a fit on files with the
 same fit in memory, and how good both are on benchmark sets, whose files need `PROBPROP_DATA` or a
 network. Cases that are in ``out-of-core.json`` already are not run again, unless ``--force`` is
 given.
@@ -32,7 +32,7 @@ _CASES = ("memory", "parquet", "csv")
 _SETS = ("kin8nm", "power_plant", "protein")
 _EVIDENCE_CAPS = (None, 3.0)
 _N_SPLITS, _N_SEEDS, _N_EPOCHS = 5, 3, 40
-_N_PILES = 64
+_N_PARTITIONS = 64
 COMMAND = "fit *.parquet --target y --fast --n-epochs 3"
 _LIMITS = {"command": "", "limited": f" --memory-limit {LIMIT}"}  # of the command
 _WORDS = {"memory": "in memory", "parquet": f"from {N_FILES} Parquet files", "csv": "from one CSV"}
@@ -106,15 +106,15 @@ def agreement(name: str, evidence_cap: float | None) -> Figures:
 
 
 def on_disk(network: PBPRegressor, X: Array, y: Array) -> Any:
-    """Fit on blocks as if they did not fit into memory, in as many piles as a large table has."""
-    kept = shards.COPIES, scratch.PILE_BYTES
+    """Fit on blocks as if they did not fit into memory, in the partitions of a large table."""
+    kept = shards.COPIES, scratch.PARTITION_BYTES
     shards.COPIES = 10**9  # none fits
-    scratch.PILE_BYTES = X.nbytes // _N_PILES
+    scratch.PARTITION_BYTES = X.nbytes // _N_PARTITIONS
     try:
         pairs = list(zip(np.array_split(X, 7), np.array_split(y, 7), strict=True))
         return fit(network, pairs)
     finally:
-        shards.COPIES, scratch.PILE_BYTES = kept
+        shards.COPIES, scratch.PARTITION_BYTES = kept
 
 
 def _page(known: dict[str, Any], info: dict[str, str]) -> str:
@@ -171,8 +171,8 @@ def _page(known: dict[str, Any], info: dict[str, str]) -> str:
             "",
             f"Log-likelihood of test rows over {_N_SPLITS} splits with {_N_SEEDS} seeds each, "
             f"{_N_EPOCHS} epochs, 50 hidden "
-            f"units; the rows on disk are in about {_N_PILES} piles. Differences to the fit in "
-            "memory ± their standard errors.",
+            f"units; the rows on disk are in about {_N_PARTITIONS} partitions. Differences to the "
+            "fit in memory ± their standard errors.",
             "",
             *_as_table(agreed),
             "",

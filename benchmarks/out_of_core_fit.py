@@ -1,7 +1,7 @@
 """One fit of the out-of-core run, alone in its process; prints its figures as JSON.
 
 The arguments are a case and a folder for the files. ``memory``, ``parquet`` and ``csv`` fit one
-network on the same made rows: all of them in memory, or from files within `LIMIT`.
+network on the same synthetic rows: all of them in memory, or from files within `LIMIT`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Outcome:
     measured : dict
         Medians and raw repetitions, for the results file.
     figures : list of Figure or None
-        That of each row, if it has one; its spread and the previous release's stand beside it.
+        The rate of each row, if it has one; the table adds its spread and the previous release's.
     missed : list of str
         The targets that were missed, each in one line.
     """
@@ -71,7 +71,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def report(outcome: Outcome, previous: Mapping[str, float]) -> str:
-    """Lay out an outcome as text, beside the figures of the previous release by their names."""
+    """Lay out an outcome as text, next to the figures of the previous release."""
     header, rows = outcome.header, outcome.rows
     if any(outcome.figures):
         header = [*header, "spread", "previous", "of it"]

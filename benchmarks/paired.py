@@ -30,7 +30,7 @@ def difference(values: Sequence[float], others: Sequence[float], decimals: int) 
 
 
 def change(values: Sequence[float], others: Sequence[float], decimals: int = 1) -> str:
-    """Return the same in per cent of the mean of the others.
+    """Return the same in percent of the mean of the others.
 
     Examples
     --------

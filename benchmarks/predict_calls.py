@@ -1,4 +1,4 @@
-"""Rows per second of `predict`, checks and standardisation included, beside the kernel's."""
+"""Rows per second of `predict`, checks and standardization included, next to the kernel's."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(effort: Effort) -> Outcome:
 def _two_ways(
     name: str, model: PBPRegressor, X: Array
 ) -> tuple[functools.partial[Array], functools.partial[tuple[Array, Array]]]:
-    """Return `predict` of these rows, and the kernel on the same, already standardised."""
+    """Return `predict` of these rows, and the kernel on the same, already standardized."""
     s: Standardizer = model.standardizer_
     Xs = ((X - s.x_mean) / s.x_scale).astype(X.dtype)
     moments = functools.partial(ENGINES["native"].predict_moments, model.posterior_, Xs)

@@ -1,4 +1,4 @@
-"""Rows per second of the native engine's prediction, beside the reference's."""
+"""Rows per second of the native engine's prediction, next to the reference's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the previous release, which stand beside those of a run.
+"""The figures of the previous release, which are compared with a run's.
 
 ``python -m benchmarks --keep "release 0.2.0"`` writes them; a release does that.
 """
@@ -15,7 +15,7 @@ PREVIOUS = Path(__file__).with_name("previous.json")
 
 
 def read_previous(path: Path = PREVIOUS) -> dict[str, float]:
-    """Return the figures by their names; none where there is no file."""
+    """Return the figures by their names; empty without a file."""
     if not path.exists():
         return {}
     figures: dict[str, float] = json.loads(path.read_text())["figures"]
@@ -25,7 +25,7 @@ def read_previous(path: Path = PREVIOUS) -> dict[str, float]:
 def keep(
     what: str, info: Mapping[str, str], figures: Iterable[Figure], path: Path = PREVIOUS
 ) -> None:
-    """Write figures with what they are of; those of parts that were not run stay."""
+    """Write figures with their origin; figures of parts that were not run stay."""
     of_these = {figure.name: float(f"{figure.value:.4g}") for figure in figures}
     written = {
         "of": what,

@@ -18,7 +18,7 @@ from probprop.inference.posterior import Posterior
 
 ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
 _N_FEATURES, _HIDDEN = 20, (50,)
-_N_UPDATES = 500_000  # per repetition: of a permutation of all rows its beginning
+_N_UPDATES = 500_000  # per repetition: the beginning of a permutation of all rows
 _N_CHECKED = 300
 
 

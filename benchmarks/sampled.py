@@ -1,4 +1,4 @@
-"""Rows per second of networks drawn from the posterior, beside the full Bayesian forward pass."""
+"""Rows per second of networks drawn from the posterior, next to the full Bayesian forward pass."""
 
 from __future__ import annotations
 

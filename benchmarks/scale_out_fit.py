@@ -32,7 +32,7 @@ def network() -> PBPRegressor:
 
 
 def rows(n: int, seed: int) -> pd.DataFrame:
-    """Made rows: a smooth function of three features, and noise."""
+    """Synthetic rows: a smooth function of three features, and noise."""
     rng = np.random.default_rng((_SEED, seed))
     X = rng.standard_normal((n, N_FEATURES))
     y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n)

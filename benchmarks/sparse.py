@@ -31,7 +31,7 @@ Work = Callable[[], Any]
 
 
 def run(effort: Effort) -> Outcome:
-    """Measure fits with and without a column of categories, and passes over encoded columns."""
+    """Measure fits with and without a column of categories, and epochs over encoded columns."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     works: dict[str, Work] = {}
     for dtype in DTYPES:
@@ -57,7 +57,7 @@ def run(effort: Effort) -> Outcome:
         title=f"Sparse and encoded rows (medians of {effort.n_repetitions})",
         header=["rows", "ns per update", "ratio", "at most", ""],
         rows=[
-            [name, f"{median(times[name]):.0f}", *_judged(*ratios.get(name, ()))] for name in works
+            [name, f"{median(times[name]):.0f}", *_scored(*ratios.get(name, ()))] for name in works
         ],
         notes=[
             f"Fits of PBPRegressor((50,), evidence_cap=10) over {_N_EPOCHS} epochs with all that "
@@ -75,7 +75,7 @@ def run(effort: Effort) -> Outcome:
     )
 
 
-def _judged(ratio: float | None = None, most: float = 0.0) -> list[str]:
+def _scored(ratio: float | None = None, most: float = 0.0) -> list[str]:
     if ratio is None:
         return ["", "", ""]
     return [f"{ratio:.2f}", f"{most:.2f}", verdict(ratio <= most)]

@@ -16,7 +16,7 @@ from probprop.inference.posterior import Memory, Posterior
 
 _SECONDS = 0.2  # of native work per repetition, at the target rate
 _LEAST_OF_TARGET = 0.9
-_MOST_FOR_CAP = 0.1  # of the time of a pass without
+_MOST_FOR_CAP = 0.1  # of the time of an epoch without
 _HEADER = [
     "features, hidden",
     "dtype",
@@ -109,7 +109,7 @@ def _three_passes(case: Case) -> Memory:
 def _pass(
     engine: str, case: Case, n_updates: int, memory: Memory | None = None
 ) -> tuple[float, Posterior]:
-    """Return the seconds a pass took and the posterior after it."""
+    """Return the seconds of an epoch and the posterior after it."""
     order = _order(case, n_updates)
     seconds, (posterior, _) = timed(
         lambda: ENGINES[engine].adf_pass(case.posterior, case.X, case.y, order, memory=memory)

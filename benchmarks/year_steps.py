@@ -25,7 +25,7 @@ from probprop_lab import datasets
 
 NAME, TEXT = "year_prediction_msd", "YearPredictionMSD.txt"
 HIDDEN, N_EPOCHS = 100, 40  # [PBP15] section 5.1
-BUDGET = "good"  # of the search of settings
+BUDGET = "good"  # of the model selection
 
 _SEED = 0
 
@@ -60,14 +60,14 @@ def reading(folder: Path) -> list[Figures]:
 
 
 def library(folder: Path) -> list[Figures]:
-    """Fit by the protocol of the paper, predict, judge, save and load."""
+    """Fit by the protocol of the paper, predict, score, save and load."""
     X_train, y_train, X_test, y_test = _split()
     model = PBPRegressor(HIDDEN, n_epochs=N_EPOCHS, random_state=_SEED)
     fit, model = measured(_FIT, lambda: model.fit(X_train, y_train))
     predict, predicted = measured(
         "`predict_distribution` of the test rows", lambda: model.predict_distribution(X_test)
     )
-    judge, found = measured("`metrics.summary`", lambda: metrics.summary(y_test, predicted))
+    scored, found = measured("`metrics.summary`", lambda: metrics.summary(y_test, predicted))
     path = folder / "library.pbp"
     save, _ = measured("`save`", lambda: model.save(path))
     read, again = measured("`load`", lambda: load(path))
@@ -76,7 +76,7 @@ def library(folder: Path) -> list[Figures]:
     return [
         fit | {"note": _shape(X_train)},
         predict | {"note": _shape(X_test)},
-        judge | {"note": f"{_told(found)}; the mean year: RMSE {baseline:.3f}"},
+        scored | {"note": f"{_told(found)}; the mean year: RMSE {baseline:.3f}"},
         save | {"note": f"{path.stat().st_size / 1e3:,.0f} kB"},
         read,
     ]
@@ -105,26 +105,26 @@ def shell_fit(folder: Path) -> list[Figures]:
 
 
 def shell_use(folder: Path) -> list[Figures]:
-    """Predict, judge and report from the shell."""
+    """Predict, score and report from the shell."""
     predict, _ = commanded("predict", folder, "predict shell.pbp test.csv -o out.csv")
-    judge, found = commanded("evaluate", folder, "evaluate shell.pbp test.csv --json")
+    scored, found = commanded("evaluate", folder, "evaluate shell.pbp test.csv --json")
     report, _ = commanded("report", folder, "report shell.pbp test.csv -o out.html")
     return [
         predict | {"note": f"{(folder / 'out.csv').stat().st_size / 1e6:,.0f} MB written"},
-        judge | {"note": _told(json.loads(found))},
+        scored | {"note": _told(json.loads(found))},
         report | {"note": f"{(folder / 'out.html').stat().st_size / 1e3:,.0f} kB written"},
     ]
 
 
 def searched(folder: Path) -> list[Figures]:
-    """Let `probprop fit` choose the settings."""
+    """Let `probprop fit` select the hyperparameters."""
     write_tables(folder)
     budget = f"fit train.csv --target year --budget {BUDGET} -o searched.pbp"
     fit, _ = commanded(f"fit --budget {BUDGET}", folder, budget)
-    judge, found = commanded("evaluate", folder, "evaluate searched.pbp test.csv --json")
+    scored, found = commanded("evaluate", folder, "evaluate searched.pbp test.csv --json")
     size = (folder / "searched.pbp").stat().st_size
-    judge |= {"what": "`probprop evaluate`, that model", "note": _told(json.loads(found))}
-    return [fit | {"note": f"a model of {size / 1e6:,.1f} MB"}, judge]
+    scored |= {"what": "`probprop evaluate`, that model", "note": _told(json.loads(found))}
+    return [fit | {"note": f"a model of {size / 1e6:,.1f} MB"}, scored]
 
 
 def reproduced(folder: Path) -> list[Figures]:
@@ -145,7 +145,7 @@ _FIT = "`PBPRegressor.fit`"
 
 
 def _variant(what: str, params: Figures, dtype: type) -> Figures:
-    """Fit with other parameters on arrays of a type, and judge."""
+    """Fit with other parameters on arrays of a type, and score."""
     X_train, y_train, X_test, y_test = _split()
     rows = X_train.astype(dtype, copy=False)
     model = PBPRegressor(HIDDEN, n_epochs=N_EPOCHS, random_state=_SEED, **params)

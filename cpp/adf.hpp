@@ -1,4 +1,4 @@
-// One ADF pass: forward, log Z, backward, update, point after point ([PBP15] section 3.3).
+// One ADF pass: forward, log Z, backward, update, one point at a time ([PBP15] section 3.3).
 // The readable twin is src/probprop/reference/adf.py.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
-// The pass of one likelihood L, a struct as likelihoods/list.hpp describes it.
+// The pass for one likelihood L, a struct as described in likelihoods/list.hpp.
 template <typename T, typename Activation, typename L>
 static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     Arena arena;
@@ -124,7 +124,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
                 through_activation<T, false>(net, net.hidden[0]);
                 result.n_undone += middle_backward<T, Weights::updated>(net, 0);
             }
-        } else {  // the point is left out whole
+        } else {  // the whole point is skipped
             result.n_skipped += 1;
             if (net.n_hidden > 0 && certain) {
                 const size_t bytes = static_cast<size_t>(net.hidden[0].n_vec) * sizeof(Vec<T>);

@@ -11,7 +11,7 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
-// What becomes of the weights: they stay (a prediction), or Eqs. (6)(7). It is a template
+// Whether the weights stay as they are (a prediction) or follow Eqs. (6)(7). It is a template
 // parameter, so that a prediction does not pay for updates.
 enum class Weights { kept, updated };
 
@@ -212,8 +212,8 @@ static int64_t first_layer(Network<T>& net) {
 
 // ---- The output unit and the layers between.
 
-// Gradients with respect to the outputs z of a layer become those of its activations, S(15)(16):
-// those of vector i.
+// Turn the gradients with respect to the outputs z of a layer into gradients with respect to its
+// activations, S(15)(16), for vector i.
 template <typename T, bool first>
 PROBPROP_INLINE void through_activation(HiddenLayer<T>& layer, int i, Vec<T> d_z_m, Vec<T> d_z_v) {
     const int at = i * Simd<T>::lanes;

@@ -94,7 +94,7 @@ std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradi
     const std::optional<Standardizer>& scaling) {
     const Rows X = rows_of(X_);
     check_sizes(sizes);
-    check(sizes.back() == 1, "the gradient is that of one output");
+    check(sizes.back() == 1, "the gradient is defined for one output");
     const size_t n = count_rows(X), n_features = count_columns(X);
     Out1<double> m = new_array<double>(n), v = new_array<double>(n);
     Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
@@ -107,7 +107,7 @@ std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradi
 
 // ---- The networks of an ensemble, which see the same rows: one call for all of them.
 
-// Layers, means and variances of the weights, and what standardises the rows.
+// Layers, means and variances of the weights, and what standardizes the rows.
 template <typename T>
 using Member = std::tuple<std::vector<int>, In1<T>, In1<T>, std::optional<Standardizer>>;
 template <typename T>

@@ -111,7 +111,7 @@ inline int likelihood_index(const std::string& name) {
     throw std::invalid_argument(message);
 }
 
-// Refuse targets that are none of this likelihood with this many outputs.
+// Reject targets that are invalid for this likelihood and this number of outputs.
 inline void check_targets(const LikelihoodInfo& likelihood, const Matrix& y, int n_outputs) {
     const char* objection = likelihood.objection(y, n_outputs);
     check(objection == nullptr, objection);
@@ -140,7 +140,7 @@ inline int64_t poll_every(size_t n_weights) {  // about 30 ms of work
     return points > 0 ? points : 1;
 }
 
-// Of the prior factors the precisions, then capacity, every, alpha and beta of MemoryArgs.
+// The precisions of the prior factors, then capacity, every, alpha and beta of MemoryArgs.
 template <typename T>
 using Memory = std::tuple<In1<T>, double, int64_t, double, double>;
 
@@ -153,7 +153,7 @@ MemoryArgs<T> memory_args(const std::optional<Memory<T>>& memory, size_t n_weigh
     return {v_hat_nat.data(), capacity, every, alpha, beta};
 }
 
-// Of AdfArgs the weights, the variances of the targets, and the power.
+// The weights, the variances of the targets and the power of AdfArgs.
 using Weighting = std::tuple<std::optional<In1<double>>, std::optional<In2<double>>, double>;
 
 template <typename T>
@@ -227,7 +227,7 @@ class BasisArrays {
     static void check_offsets(const In1<int64_t>& offsets, size_t end) {
         const size_t n = offsets.shape(0);
         check(offsets.data()[0] == 0 && offsets.data()[n - 1] == static_cast<int64_t>(end),
-              "offsets do not begin at 0 and end with what they count");
+              "offsets do not begin at 0 and end with the number of entries");
         for (size_t i = 1; i < n; ++i)
             check(offsets.data()[i - 1] <= offsets.data()[i], "offsets do not ascend");
     }

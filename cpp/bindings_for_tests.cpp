@@ -78,7 +78,7 @@ void define_for_tests(nb::module_& m) {
     m.def("log_Z", &log_Z, "likelihood"_a, "m"_a, "v"_a, "y"_a, "alpha"_a, "beta"_a,
           "tail"_a = nb::none(),
           "log Z of one point, and its derivatives by m and by v, (K,) each; alpha and beta are "
-          "those of the noise precisions, tail the variances of log noise variances.");
+          "shapes and rates of the noise precisions, tail the variances of log noise variances.");
     m.def(
         "scale_mixture", &scale_mixture, "d"_a, "v"_a, "mu"_a, "var"_a,
         "Rows log Z and its derivatives by mu, var, the mean and v, of residuals d whose noise has "

@@ -1,4 +1,4 @@
-// Whole trainings without the GIL, one or many, side by side in threads.
+// Whole trainings without the GIL, one or many, in parallel threads.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,7 +21,7 @@ using Out3 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1, -1>, nb::c_contig>;
 using Generator = std::tuple<In1<uint32_t>, int64_t>;
 
 // The network of the noise: its layers, means and variances of its weights, the power of its
-// likelihood in every epoch, the bound on its evidence, and the tails of the noise beside it.
+// likelihood in every epoch, the bound on its evidence, and the tails of the noise.
 template <typename T>
 using NoiseNetwork = std::tuple<std::vector<int>, In1<T>, In1<T>, In1<double>,
                                 std::optional<Memory<T>>, In1<double>>;
@@ -146,12 +146,12 @@ class Job {
     Status status = Status::ok;
 
   private:
-    // Let the network of the noise watch the residuals of the passes.
+    // Train the network of the noise on the residuals of the passes.
     void add_watcher(TrainArgs<T>& args) {
         const auto& [layers, m, v, power, noise_memory, tails] = *noise_network;
         const size_t n = count_rows(rows), n_outputs = static_cast<size_t>(sizes.back());
         check(y.shape(1) == n_outputs && alpha_noise.shape(0) == n_outputs,
-              "the likelihood learns no noise that could be watched");
+              "the likelihood has no noise that a network could learn");
         check(power.shape(0) == refine.shape(0), "the power does not have an entry per epoch");
         seen.assign(n * 3 * n_outputs, 1.0);
         noise_m_w = copy_of(m);

@@ -41,7 +41,7 @@ struct LogIntegrand {
         return low;
     }
 
-    // (1 + v x)^2 times the slope is a cubic in x: only its two turning points can part the
+    // (1 + v x)^2 times the slope is a cubic in x: only its two turning points can split the
     // bracket into monotone pieces.
     std::vector<double> modes() const {
         std::vector<double> knots = {std::log(alpha / (alpha + 0.5 * d2))};
@@ -125,10 +125,10 @@ GammaShapeRate gamma_moments_by_quadrature(double alpha, double beta, double d2,
     double total = 0.0;
     for (size_t i = 0; i + 1 < points.size(); ++i) {
         const double half = 0.5 * (points[i + 1] - points[i]);
-        const double centre = 0.5 * (points[i + 1] + points[i]);
+        const double center = 0.5 * (points[i + 1] + points[i]);
         for (int k = 0; k < 10; ++k)
             for (const double sign : {-1.0, 1.0}) {
-                h.push_back(centre + sign * half * nodes[k]);
+                h.push_back(center + sign * half * nodes[k]);
                 weight.push_back(half * node_weights[k] * std::exp(g.relative_to(u0, h.back())));
                 total += weight.back();
             }
@@ -148,7 +148,7 @@ GammaShapeRate gamma_moments_by_quadrature(double alpha, double beta, double d2,
     const double ratio = (1.0 + e_mean) * inverse;  // E[gamma] E[1/gamma] > 1
     if (alpha_new > 2.0 * ratio * (alpha_new - 1.0)) {
         // Differs from [PBP15] Eq. (9)(10): two modes of similar mass would give no E[1/gamma], or
-        // more than twice the true one; match it in place of Var[gamma], always a valid Gamma.
+        // more than twice the true one; match it instead of Var[gamma]: always a valid Gamma.
         alpha_new = ratio / (ratio - 1.0);
     }
     return {alpha_new, alpha_new / mean};

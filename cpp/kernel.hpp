@@ -43,7 +43,7 @@ struct Rows {
     const Basis* basis;  // null: there is none
 };
 
-// What standardises a matrix, (n_columns,) each: (x - mean)/scale. Null: it is taken as it is.
+// The standardization of a matrix, (n_columns,) each: (x - mean)/scale. Null: used as it is.
 struct Scaling {
     const double *mean, *scale;
     double largest;  // refuse what lies farther from the mean than this many scales
@@ -58,7 +58,7 @@ struct Order {
 
 // The outputs at one point, and the derivatives of its log Z by their moments; (n,) each. Where
 // the noise has a tail, also its variance in log noise variance, and the derivatives by the log of
-// the noise level and by the tail; elsewhere nobody touches these.
+// the noise level and by the tail; otherwise these are not used.
 struct Outputs {
     int n;
     const double *m, *v;
@@ -67,7 +67,7 @@ struct Outputs {
     double *d_level, *d_tail;
 };
 
-// What the bindings must know about a likelihood; likelihoods/list.hpp says what each field is.
+// What the bindings need of a likelihood; likelihoods/list.hpp describes the fields.
 struct LikelihoodInfo {
     const char* name;
     int (*n_targets)(int n_outputs);
@@ -76,12 +76,12 @@ struct LikelihoodInfo {
     const char* (*objection)(const Matrix& y, int n_outputs);
 };
 
-// How much evidence q may hold: the evidence of `capacity` points; see tempering.hpp.
+// The evidence cap: q has the evidence of at most `capacity` points; see tempering.hpp.
 template <typename T>
 struct MemoryArgs {
     const T* v_hat_nat;  // precisions of the prior factors, flat as the weights; null: no bound
     double capacity;
-    int64_t every;       // points between two returns of evidence
+    int64_t every;       // points between two tempering steps
     double alpha, beta;  // of the noise precision, a priori
 };
 
@@ -93,12 +93,12 @@ struct AdfArgs {
     T *m_w, *v_w;  // read, and written when the pass ends well
     Rows X;        // (n, sizes[0])
     Scaling X_scaling;
-    const T* X_var;  // variances of the standardised entries, row-major; null: there are none, as
+    const T* X_var;  // variances of the standardized entries, row-major; null: there are none, as
                      // of all inputs that are listed
     Matrix y;        // (n, targets of the likelihood)
     Scaling y_scaling;
     const double* weights;  // (n,), above 0; null: each is 1
-    const double* y_var;    // known variances of the standardised targets, (n, units of the
+    const double* y_var;    // known variances of the standardized targets, (n, units of the
                             // output layer) row-major; null: there are none
     double power;           // of the likelihoods whose weights do not divide the noise
     Order order;
@@ -108,7 +108,7 @@ struct AdfArgs {
     double* d_tail_sum;    // of log Z by them, added to; null: not wanted
     int likelihood;        // index in Level::likelihoods
     MemoryArgs<T> memory;
-    double* watched;     // (n, 3, outputs), written: see watch.hpp; null: nobody watches
+    double* watched;     // (n, 3, outputs), written: see watch.hpp; null: not wanted
     int64_t poll_every;  // points before each call of keep_going
     bool (*keep_going)(void*);
     void* context;
@@ -126,7 +126,7 @@ struct PredictArgs {
     const T *m_w, *v_w;
     Rows X;
     Scaling X_scaling;
-    const T* X_var;  // of the standardised entries, row-major; null: no variances
+    const T* X_var;  // of the standardized entries, row-major; null: no variances
     double *m, *v;   // (n_rows, units of the output layer)
     int64_t poll_every;
     bool (*keep_going)(void*);
@@ -199,7 +199,7 @@ struct MixtureArgs {
     const double* at;         // targets, (n_at, n_rows, n_targets); quantile: tails, (n_at,), at
                               // most 1/2
     const double* normal_at;  // quantile: standard normal quantiles, (n_at,); lower tails below 0
-    const double* power;      // crps: of the Box-Cox transformation behind which the targets are,
+    const double* power;      // crps: of the Box-Cox transformation of the targets,
                               // the score being in its unit; null: there is none
     double* out;              // (n_at, n_rows, n_targets)
     int64_t poll_every;       // rows

@@ -7,7 +7,7 @@
 // of the shape `shape`, E[1/gamma] = aleatoric_std_s^2 (Student-t noise, see student_t.hpp).
 //
 // Log-normal noise, in units of its median: with sigma^2 = shape and u ~ N(0, 1) the integrand
-// N(z | 0, v + e^(sigma u)) N(u | 0, 1), or Phi(-z/sqrt(v + e^(sigma u))) in place of the first
+// N(z | 0, v + e^(sigma u)) N(u | 0, 1), or Phi(-z/sqrt(v + e^(sigma u))) instead of the first
 // factor, is a Gaussian in u times something smooth, which a large z pulls to the right: by no more
 // than the w/sigma with w e^w = sigma^2 z^2/2. The trapezoidal rule converges geometrically: its
 // step follows the width of the integrand there, and the strip |Im sigma u| < pi/2 in which it is
@@ -119,7 +119,7 @@ struct Unit {
 };
 
 // Change to residuals from the mixture's mean, in units of its standard deviation.
-static Unit standardise(Members& members) {
+static Unit standardize(Members& members) {
     double shift = 0.0, unit = 0.0, square = 0.0;
     for (int64_t s = 0; s < members.n; ++s)
         shift += members.weight[s] / members.total_weight * (members.mean[s] - members.mean[0]);
@@ -479,7 +479,7 @@ static bool crps_by_panels(Members& members, const BoxCox* g, const Support& end
 
 static bool quantiles_of_row(const MixtureArgs& args, Members& members, double* out,
                              int64_t per_at) {
-    const Unit unit = standardise(members);
+    const Unit unit = standardize(members);
     for (int64_t i = 0; i < args.n_at; ++i) {
         const double z = args.normal_at[i];
         double residual;
@@ -491,7 +491,7 @@ static bool quantiles_of_row(const MixtureArgs& args, Members& members, double* 
 
 static bool crps_of_row(const MixtureArgs& args, Members& members, const double* y, double* out,
                         int64_t per_at) {
-    const Unit unit = standardise(members);
+    const Unit unit = standardize(members);
     const bool in_closed_form = args.noise == NoiseRule::gaussian && args.power == nullptr;
     const BoxCox behind = {args.power == nullptr ? 1.0 : *args.power, unit};
     const BoxCox* g = args.power == nullptr ? nullptr : &behind;

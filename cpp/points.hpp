@@ -1,4 +1,4 @@
-// Points read where they lie, and standardised on the way: (x - mean)/scale in double precision.
+// Points read where they lie, and standardized on the way: (x - mean)/scale in double precision.
 #pragma once
 
 #include "kernel.hpp"
@@ -49,7 +49,7 @@ PROBPROP_INLINE void prefetch_row(const Rows& rows, int64_t i) {
     prefetch(static_cast<const char*>(rows.X.data) + first * width, n * static_cast<int>(width));
 }
 
-// The targets of point i, standardised; (n_columns,).
+// The targets of point i, standardized; (n_columns,).
 PROBPROP_INLINE void read_targets(const Matrix& y, const Scaling& scaling, int64_t i, double* out) {
     for (int k = 0; k < y.n_columns; ++k) {
         const double raw = entry(y, i, k);
@@ -132,7 +132,7 @@ static bool read_point(const Rows& rows, const Scaling& scaling, int64_t i, T in
 // ---- Rows of which only inputs that are not 0 are looked at
 
 // The interval of x between n ascending knots: how many of them are not above it. A few are
-// counted, which takes no branch that nobody could predict.
+// counted, without a branch that would be mispredicted.
 PROBPROP_INLINE int64_t interval_of(double x, const double* knots, int64_t n) {
     constexpr int64_t few = 64;
     int64_t below = 0, count = 0;

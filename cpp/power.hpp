@@ -1,7 +1,7 @@
-// Targets behind a Box-Cox transformation: moments, and their derivatives, of many components.
+// Box-Cox-transformed targets: moments, and their derivatives, of many components.
 //
 // A component is z = m + s u, u ~ N(0, 1); the share rho of s^2 is the model's, the rest is noise.
-// With the normalised Hermite polynomials H_k and c_k = E[y H_k(u)] two targets that share the
+// With the normalized Hermite polynomials H_k and c_k = E[y H_k(u)] two targets that share the
 // network output but not the noise have the covariance (Mehler's formula) sum over k >= 1 of
 // rho^k c_k^2, the variance of E[y | network output]. All c_k come from one sum over u by the
 // trapezoidal rule. Derivatives are taken of that sum: dy = y'(z) (dm + u ds).

@@ -4,7 +4,7 @@
 //
 // The vectors run over rows, so that nothing is padded and the weights are read as they lie, from
 // the inputs to the output and back. Every lane computes what it would alone: what a row gives does
-// not depend on the rows beside it.
+// not depend on the other rows of its batch.
 #pragma once
 
 #include "arena.hpp"
@@ -24,7 +24,7 @@ constexpr int most_vectors = 2;
 #endif
 constexpr int units_at_once = 4;
 
-// What becomes of a sum; `z` is what stood in its place.
+// What is done with a sum; `z` is the previous value in its place.
 struct Plain {
     PROBPROP_INLINE F64 of(F64 sum, F64) { return sum; }
 };
@@ -91,7 +91,7 @@ PROBPROP_INLINE void forward(const SampledLayer& l) {
     sum_all<Finish, n_vec>(matrix, l.n_out, l.n_in, l.w + l.n_in, l.scale, l.z_in, l.z_out);
 }
 
-// From derivatives by the activations, which stand in z_out, to those by the inputs, into z_in.
+// From derivatives by the activations, in z_out, to derivatives by the inputs, into z_in.
 template <typename Finish, int n_vec>
 PROBPROP_INLINE void backward(const SampledLayer& l) {
     const WeightMatrix transposed = {l.w, 1, l.n_in + 1};
@@ -101,7 +101,7 @@ PROBPROP_INLINE void backward(const SampledLayer& l) {
 struct SampledNetwork {
     const SampledArgs& args;
     SampledLayer* layers;
-    double* x;  // the features of a batch, standardised, (n_features, rows)
+    double* x;  // the features of a batch, standardized, (n_features, rows)
     double* f;  // the output of a batch
 };
 
@@ -123,7 +123,7 @@ static SampledNetwork lay_out_sampled(Arena& arena, const SampledArgs& args) {
     return net;
 }
 
-// Standardise the rows from `first` on, transposed; lanes without a row repeat the last one.
+// Standardize the rows from `first` on, transposed; lanes without a row repeat the last one.
 template <typename T, int n_vec>
 PROBPROP_INLINE void set_rows(const SampledNetwork& net, int64_t first) {
     constexpr int lanes = Simd<double>::lanes, batch = n_vec * lanes;

@@ -28,7 +28,7 @@ struct ScaleIntegrand {
     double d2, v, mu, sigma;
 };
 
-// The integrand at u; slope and curvature are those of its logarithm, by u.
+// The integrand at u; slope and curvature of its logarithm, by u.
 struct ScalePoint {
     double u, e_g, s, inv_s, D, slope, curvature;
 };

@@ -49,7 +49,7 @@ void permutation(Mt19937& random, int64_t n, Index* out) {
     for (int64_t i = n - 1; i > 0;) {
         while (static_cast<int64_t>(mask / 2) >= i) mask /= 2;
         const uint64_t drawn = (mask <= 0xffffffffu ? random.next() : random.next_64()) & mask;
-        // One that is rejected changes i with itself: no branch, which nobody could predict.
+        // A rejected number swaps i with itself: no branch that would be mispredicted.
         const int64_t accepted = static_cast<int64_t>(drawn) <= i ? 1 : 0;
         const int64_t j = accepted ? static_cast<int64_t>(drawn) : i;
         const Index kept = out[i];

@@ -65,7 +65,7 @@ struct Simd<double> {
     static constexpr double exp_lowest = -708.0;  // below: the result would be subnormal
     static constexpr double v_floor = 1e-100;     // an update to a smaller one is undone
     static constexpr int top_good = 0x2b2c;       // 16 bits that only numbers above v_floor have
-    static constexpr int top_inf = 0x7ff0;        // those of infinity
+    static constexpr int top_inf = 0x7ff0;        // the same bits of infinity
     static constexpr double v_smallest = 1e-300;  // keeps m/sqrt(v) finite
     static constexpr const double* exp_poly = exp_f64;
     static constexpr int exp_degree = sizeof(exp_f64) / sizeof(double) - 1;
@@ -214,7 +214,7 @@ struct [[maybe_unused]] FlushDenormals {
 #endif
 };
 
-// Whether any lane of x is above that of `limit`.
+// Whether any lane of x is above the same lane of `limit`.
 PROBPROP_INLINE bool any_above(VecI16 x, VecI16 limit) {
 #if defined(__AVX512BW__)
     return _mm512_cmpgt_epi16_mask((__m512i)x, (__m512i)limit) != 0;
@@ -294,7 +294,7 @@ PROBPROP_INLINE Vec<T> exp_nonpositive(Vec<T> x) {
     return x < S::exp_lowest ? Vec<T>{} : times_power_of_2<T>(p, shifted);
 }
 
-// The coefficients of factor p(step x), given those of p.
+// The coefficients of factor p(step x), given the coefficients of p.
 template <typename T, int degree>
 struct Rescaled {
     T coefficients[degree + 1] = {};

@@ -33,7 +33,7 @@ constexpr double log_2 = 0.6931471805599453;
 struct StudentRule {
     static constexpr double depth = 45.0;       // exp(-45) = 3e-20 of the maximum is left out
     static constexpr double log_error = 40.0;   // exp(-40) = 4e-18: the error of the rule
-    static constexpr double log_zero = -700.0;  // the log of what is 0 beside everything
+    static constexpr double log_zero = -700.0;  // the log of a negligible number
     static constexpr int max_steps = 200;
 };
 
@@ -111,7 +111,7 @@ PROBPROP_INLINE VecF64 scaled_tail(VecF64 x) {
     return x < 1e8 ? near : density_at_0 / x;
 }
 
-// How far from a mode the nodes on one side of it go at least, and at most.
+// The minimum and maximum distance from a mode of the nodes on one side of it.
 struct Reach {
     double least = 0.0, most = INFINITY;
 };

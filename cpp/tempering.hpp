@@ -1,5 +1,5 @@
-// Bounded evidence: before a few points are absorbed, q gives back a share of the evidence it
-// holds, q <- q^(1 - share) prior^share. The readable twin is src/probprop/reference/adf.py.
+// Bounded evidence: before the updates on a few points, q is tempered toward the prior,
+// q <- q^(1 - share) prior^share. The readable twin is src/probprop/reference/adf.py.
 #pragma once
 
 #include "kernel.hpp"
@@ -8,15 +8,15 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
-// The precisions of the Gaussian prior factors beside the weights: a block's row has the block's
+// The precisions of the Gaussian prior factors of the weights: a block's row has the block's
 // units, so a row starts at half of what it does among the weights.
 template <typename T>
 struct PriorPrecisions {
     T** hidden;  // per layer
     T* out;
     // Where points are lists, see below:
-    int64_t* tempered;  // of each input of the first layer: returns of evidence that it has made
-    double* share;      // (n_tabulated,), of 0, 1, ... returns together
+    int64_t* tempered;  // of each input of the first layer: its tempering steps so far
+    double* share;      // (n_tabulated,), of 0, 1, ... tempering steps together
 };
 
 constexpr int n_tabulated = 1024;
@@ -99,18 +99,18 @@ static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share, in
         temper_vector<T>(net.out_m + j, net.out_v + j, prior.out + j, share);
 }
 
-// The share that `n_points` steps give back together, each 1/capacity of what is left.
+// The share that `n_points` steps remove together, each 1/capacity of what is left.
 PROBPROP_INLINE double share_of(int64_t n_points, double capacity) {
     double kept = 1.0, base = 1.0 - 1.0 / capacity;
     for (; n_points > 0; n_points >>= 1, base *= base)
-        kept *= (n_points & 1) != 0 ? base : 1.0;  // no branch, which nobody could predict
+        kept *= (n_points & 1) != 0 ? base : 1.0;  // no branch that would be mispredicted
     return 1.0 - kept;
 }
 
 // ---- The first layer where points are lists: weights whose inputs are 0 do not change between two
-// returns of evidence, and those compose to one. So each row is tempered when its input occurs.
+// tempering steps, and these compose to one. So each row is tempered when its input occurs.
 
-// The returns of evidence so far: each of `every` points, but the last may be of fewer.
+// The tempering steps so far: each for `every` points, but the last may be for fewer.
 struct Returns {
     int64_t n, every, n_missing;
     double capacity;
@@ -122,7 +122,7 @@ static void tabulate_shares(const PriorPrecisions<T>& prior, const Returns& retu
         prior.share[k] = share_of(k * returns.every, returns.capacity);
 }
 
-// Let the weights of an input give back what they have not yet.
+// Make the tempering steps that the weights of an input have not made yet.
 template <typename T>
 PROBPROP_INLINE void temper_input(Network<T>& net, const PriorPrecisions<T>& prior, int input,
                                   const Returns& returns) {

@@ -10,30 +10,30 @@
 
 namespace probprop {
 
-// The network of the noise, which watches the residuals of that of the mean: its pass has them as
-// its targets. Its prior factors stay as they are.
+// The network of the noise, which is trained on the residuals of the network of the mean: they are
+// the targets of its pass. Its prior factors stay as they are.
 template <typename T>
 struct Watcher {
     AdfArgs<T> pass;
     int64_t n_weights;
-    double* tail;         // of the noise beside what it says, (n_tail,)
-    const double* power;  // (n_epochs,) of the likelihood: 0, it does not watch; null: none does
+    double* tail;         // tails of the noise around its predicted level, (n_tail,)
+    const double* power;  // (n_epochs,) of the likelihood: 0, it is not trained; null: in no epoch
 };
 
-// The posterior, flat, read and written; the weights and the noise are those of `pass`.
+// The posterior, flat, read and written; `pass` has the weights and the noise.
 template <typename T>
 struct TrainArgs {
     AdfArgs<T> pass;
     int64_t n_weights;
     int n_noise, n_tail;
     double* tail;             // (n_tail,), one per output
-    const double* tail_rate;  // (n_epochs,): how far each epoch moves them; null: they stay
+    const double* tail_rate;  // (n_epochs,): step size of each epoch; null: they stay
     double *v_hat_nat, *a_hat_nat, *b_hat_nat;  // (n_weights,) each
     double *alpha_prior, *beta_prior;
     SweepArgs sweep;  // its `due` are (n_epochs, n_features)
     int64_t n_epochs, n_blocks;
     const bool* refine;     // (n_epochs,): after each block of that epoch
-    Mt19937* random;        // shuffles the points anew in every epoch; null: it does not
+    Mt19937* random;        // shuffles the points before every epoch; null: no shuffling
     const int64_t* orders;  // (n_epochs, n): the orders themselves; null: there are none
     Watcher<T> watcher;
 };
@@ -56,8 +56,8 @@ inline double learned_tail(double tail, double d_tail, double rate) {
     return moved > largest_tail ? largest_tail : moved > 0.0 ? moved : 0.0;
 }
 
-// What an epoch changes, as it was before: one that is broken off was not made. A pass writes the
-// weights when it ends, and nothing behind the last pass is broken off; so an epoch of a single
+// The state before an epoch, restored if the epoch is interrupted. A pass writes the
+// weights when it ends, and nothing after the last pass is interrupted; so an epoch of a single
 // pass leaves weights and factors as they were.
 template <typename T>
 class Checkpoint {
@@ -149,7 +149,7 @@ class Training {
         if (args.tail_rate != nullptr) d_tail_sum.resize(2 * static_cast<size_t>(args.n_tail));
     }
 
-    // Make the epochs; when it is broken off, the state is that of the last whole one.
+    // Run the epochs; after an interrupt the state is the one after the last complete epoch.
     template <typename Pass>
     Status run(Pass adf_pass, bool (*keep_going)(void*), void* context, TrainResult& result) {
         args.pass.keep_going = keep_going;

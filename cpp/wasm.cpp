@@ -1,7 +1,7 @@
 // The kernel as a WebAssembly module: what src/probprop/web/kernel.js calls; no mathematics.
 //
 // Numbers are float64. Arrays lie in the module's memory, where `allocate` puts them; a null
-// pointer means that something is not there. What returns int returns a Status.
+// pointer means that an argument is absent. Functions that return int return a Status.
 #include <math.h>
 #include <stdlib.h>
 
@@ -255,7 +255,7 @@ EXPORT(int, power_moments)(const double* mean, const double* epistemic_std,
         {mean, epistemic_std, aleatoric_std, n, power, false, out, never, go_on, nullptr}));
 }
 
-// ---- Training: an object that is told all there is, then run once.
+// ---- Training: an object that gets all arguments, then runs once.
 
 struct Trainer {
     TrainArgs<double> args;
@@ -293,7 +293,7 @@ EXPORT(Trainer*, new_trainer)(int likelihood, const int* sizes, int n_layers, do
 }
 EXPORT(void, delete_trainer)(Trainer* trainer) { delete trainer; }
 
-// Rows of standardised numbers; returns why the targets cannot be those of the likelihood, or null.
+// Rows of standardized numbers; returns why the targets do not fit the likelihood, or null.
 EXPORT(const char*, set_rows)(Trainer* trainer, const PageRows* X, const double* X_var,
                               const double* y) {
     AdfArgs<double>& pass = trainer->args.pass;

@@ -1,4 +1,4 @@
-// What the network of the noise watches while that of the mean absorbs points.
+// The residuals on which the network of the noise is trained while the other one is updated.
 // The readable twin is `watched` in src/probprop/reference/adf.py.
 #pragma once
 

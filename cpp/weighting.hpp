@@ -1,4 +1,4 @@
-// Points that count otherwise than once: weights, known errors of the targets, a power of the
+// Sample weights, known errors of the targets, and a power of the
 // likelihood. The readable twin is src/probprop/reference/weighting.py.
 #pragma once
 
@@ -37,8 +37,8 @@ PROBPROP_INLINE double share_of_power(const Outputs& out, double left) {
     return far / bend > 1.0 ? far / bend : 1.0;
 }
 
-// The evidence of a point to the power p. `scratch` has room for that of p = 1 and, after it, for
-// `power_scratch`; m and v are those of `out`, moved share by share and put back.
+// The evidence of a point to the power p. `scratch` has room for p = 1 and, after it, for
+// `power_scratch`; m and v of `out` are moved share by share and put back.
 template <typename L>
 static double evidence_to_power(double p, double* m, double* v, const Outputs& out, const double* y,
                                 const double* alpha, const double* beta, double* scratch) {

@@ -35,7 +35,7 @@ ax.set(xlabel="x", ylim=(-130, 130))
 # %%
 # What the band is made of. The noise is the same everywhere; the model uncertainty grows outside
 # the data. Far out it is a straight line, because a rectified network is one there: you can rely on
-# error bars that widen, but not on how fast (the cubic leaves them).
+# a standard deviation that grows, but not on how fast (the cubic leaves the band).
 
 fig, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
 ax.plot(line, predicted.std, color="black", label="std: both")

@@ -1,5 +1,5 @@
 """
-Real data: are the error bars right?
+Real data: calibration
 ====================================
 
 Ten measurements of 442 diabetes patients, and how far the disease had progressed a year later. A
@@ -9,8 +9,8 @@ example checks both on a test set.
 
 # %%
 # Fit on three quarters; the last quarter is the test set. ``PBPRegressorCV`` selects its
-# hyperparameters and calibrates its error bars by cross-validation within the three quarters;
-# ``budget="fast"`` has it done in about a second.
+# hyperparameters and calibrates its predictive distribution by cross-validation within the three
+# quarters; ``budget="fast"`` has it done in about a second.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
@@ -28,7 +28,7 @@ predicted = model.predict_distribution(X_test)
 
 # %%
 # The figures. RMSE and MAE judge the mean alone; log-likelihood and CRPS judge the whole
-# distribution; coverage and calibration error judge the error bars.
+# distribution; coverage and calibration error score the intervals.
 
 for name, value in metrics.summary(y_test, predicted).items():
     print(f"{name:18} {value:8.3f}")
@@ -42,7 +42,7 @@ plot.predicted_against_observed(y_test, predicted, target=TARGET, ax=ax)
 
 # %%
 # Calibration: 80 % intervals should cover 80 % of the targets, and so for every level.
-# Below the diagonal the error bars are too narrow. With 111 patients a few hundredths are chance.
+# Below the diagonal the intervals are too narrow. With 111 patients a few hundredths are chance.
 
 fig, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
 plot.calibration(y_test, predicted, ax=ax)

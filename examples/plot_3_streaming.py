@@ -38,9 +38,9 @@ print(f"after {model.n_samples_seen_} rows: RMSE {np.mean(rmse[-10:]):.2f} (nois
 print(f"{np.mean(coverage[-10:]):.1%} in the 95 % interval")
 
 # %%
-# The error falls towards the noise of 1, which no model can beat. The error bars follow: they start
-# wide and narrow as the rows come in. A coverage that falls from batch to batch would be a sign
-# that the stream changes.
+# The error falls toward the noise of 1, which no model can beat. The standard deviations follow:
+# they start wide and narrow as the rows come in. A coverage that falls from batch to batch would be
+# a sign that the stream changes.
 
 rows = 200 * np.arange(1, 100)
 fig, (top, bottom) = plt.subplots(2, figsize=(8, 6), layout="constrained", sharex=True)

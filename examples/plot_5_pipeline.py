@@ -4,7 +4,8 @@ A pipeline, and a search of your own
 
 ``PBPRegressorCV`` is a scikit-learn estimator. Here it is the last step of a pipeline that encodes
 categories, and selects its hyperparameters itself. Then ``GridSearchCV`` selects hyperparameters of
-a single network by the cross-validated log-likelihood, which takes the error bars into account.
+a single network by the cross-validated log-likelihood, which takes the predictive distribution into
+account.
 """
 
 # %%
@@ -67,9 +68,9 @@ print(f"log-likelihood {search.best_score_:.3f} in cross-validation,", end=" ")
 print(f"{search.score(X_test, y_test):.3f} on the test rows")
 
 # %%
-# The whole search. With few epochs the network has not learned enough; with many its error bars are
-# too narrow. Larger networks need more epochs. ``PBPRegressorCV`` calibrates its error bars
-# afterwards, on out-of-fold predictions, so it can train longer.
+# The whole search. With few epochs the network has not learned enough; with many its intervals are
+# too narrow. Larger networks need more epochs. ``PBPRegressorCV`` calibrates its intervals
+# afterward, on out-of-fold predictions, so it can train longer.
 
 results = pd.DataFrame(search.cv_results_)
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -86,7 +87,7 @@ for (sizes, rows), (color, style) in zip(
         color=color,
         label=f"hidden layers {sizes}",
     )
-ax.set(xscale="log", xlabel="epochs", ylabel="held-out log-likelihood (nats per row)")
+ax.set(xscale="log", xlabel="epochs", ylabel="out-of-fold log-likelihood (nats per sample)")
 ax.set_xticks([5, 10, 20, 40, 80, 160], ["5", "10", "20", "40", "80", "160"])
 ax.minorticks_off()
 ax.legend(frameon=False)

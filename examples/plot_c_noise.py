@@ -53,7 +53,7 @@ ax.legend(frameon=False)
 
 # %%
 # The head of a dummy in simulated motorcycle crashes (Silverman 1985). Nothing happens to it in the
-# first 14 ms, and afterwards the runs differ widely. ``fit`` gives the noise network the evidence
+# first 14 ms, and afterward the runs differ widely. ``fit`` gives the noise network the evidence
 # of four epochs only, because residuals of training samples are too small. Twenty more epochs by
 # ``partial_fit`` change it, and improve the cross-validated log-likelihood, as :doc:`/guide/noise`
 # shows.

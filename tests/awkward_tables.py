@@ -1,4 +1,4 @@
-"""Tables as people have them: one table of flats in every awkward form, made anew."""
+"""Tables as users have them: one table of flats in every awkward form, generated here."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Browser:
         width, height : int
             Of the viewport, in CSS pixels.
         dark : bool
-            The colour scheme that the page is told.
+            The color scheme that the page is told.
         touch : bool
             Whether there is a touch screen.
         scripts : bool
@@ -205,8 +205,8 @@ class Browser:
 
     # ---- What a person does
 
-    def centre(self, selector: str) -> tuple[float, float]:
-        """Scroll to the first element that a CSS selector finds; return where its centre is."""
+    def center(self, selector: str) -> tuple[float, float]:
+        """Scroll to the first element that a CSS selector finds; return where its center is."""
         x, y = self.evaluate(
             f"""(() => {{
                 const element = document.querySelector({json.dumps(selector)});
@@ -231,7 +231,7 @@ class Browser:
 
     def click(self, at: str | tuple[float, float]) -> None:
         """Click an element, or a place in the viewport."""
-        x, y = self.centre(at) if isinstance(at, str) else at
+        x, y = self.center(at) if isinstance(at, str) else at
         self.mouse("moved", x, y)
         self.mouse("pressed", x, y)
         self.mouse("released", x, y)

@@ -1,4 +1,4 @@
-"""Made tables for the tests of the command: numbers, text, true and false, a constant."""
+"""Synthetic tables for the tests of the command: numbers, text, true and false, a constant."""
 
 from __future__ import annotations
 

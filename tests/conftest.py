@@ -1,4 +1,4 @@
-"""Fixtures that several files share: a model file, labelled data, a browser; Hypothesis."""
+"""Fixtures that several files share: a model file, labeled data, a browser; Hypothesis."""
 
 # ruff: noqa: E402
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sklearn.datasets import (
 from sklearn.model_selection import train_test_split
 
 from browser import Browser
-from labelled import Split, halves
+from labeled import Split, halves
 from limits import Limits
 from model_files import fitted
 from probprop.estimators.regressor import PBPRegressor

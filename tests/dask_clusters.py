@@ -37,7 +37,7 @@ def table(n: int = 6000, seed: int = 0) -> pd.DataFrame:
 
 
 def in_files(frame: pd.DataFrame, folder: Path, n_files: int = 4) -> str:
-    """Write the rows to so many Parquet files and return their pattern."""
+    """Write the rows to `n_files` Parquet files and return their pattern."""
     folder.mkdir(exist_ok=True)
     for i, rows in enumerate(np.array_split(np.arange(len(frame)), n_files)):
         frame.iloc[rows].to_parquet(folder / f"part-{i}.parquet", index=False)

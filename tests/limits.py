@@ -18,16 +18,16 @@ class Limits:
         self._patch = patch
 
     def chunks_of(self, n_rows: int) -> None:
-        """Read tables so many rows at a time."""
+        """Read tables in chunks of `n_rows`."""
         self._patch.setattr(read, "_CHUNK_ROWS", n_rows)
 
-    def on_disk(self, pile_bytes: int = 2000) -> None:
-        """Leave no room for rows in memory, and make piles of a few dozen rows."""
+    def on_disk(self, partition_bytes: int = 2000) -> None:
+        """Leave no room for rows in memory, and make partitions of a few dozen rows."""
         self._patch.setattr(shards, "COPIES", 10**9)
-        self._patch.setattr(scratch, "PILE_BYTES", pile_bytes)
+        self._patch.setattr(scratch, "PARTITION_BYTES", partition_bytes)
 
     def tables_above_memory(self) -> None:
-        """Let the commands take every table for one of 12 GB."""
+        """Let the commands treat every table as one of 12 GB."""
         self._patch.setattr(arguments, "needed_beyond", lambda paths, limit: 12 * 10**9)
 
     def seconds_between_checkpoints(self, seconds: float) -> None:

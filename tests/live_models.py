@@ -13,7 +13,6 @@ import pandas as pd
 from probprop import (
     PBPClassifier,
     PBPClassifierCV,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
 )
@@ -68,7 +67,7 @@ FEATURES = list(table().columns[:5])
 
 
 def complete() -> pd.DataFrame:
-    """Those of its rows in which nothing is missing."""
+    """Its complete rows."""
     frame = table().dropna()
     return frame.assign(garden=frame["garden"].astype(bool))
 
@@ -87,7 +86,7 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
     "one network": ("price", PBPRegressor(**GAPS)),
     "no gaps, float32": ("price", PBPRegressor(**SMALL, dtype="float32")),
     "no hidden layer": ("price", PBPRegressor((), n_epochs=5, missing="marginalize")),
-    "not standardised": ("rent", PBPRegressor(**GAPS, standardize=False)),
+    "not standardized": ("rent", PBPRegressor(**GAPS, standardize=False)),
     "heavy tails": ("price", PBPRegressor(**GAPS, noise_tail="heavy")),
     "noise of the inputs": ("price", PBPRegressor(**GAPS, noise="input")),
     "both": ("price", PBPRegressor(**GAPS, noise="input", noise_tail="heavy")),
@@ -102,11 +101,6 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
         PBPRegressor((), n_epochs=5, missing="marginalize", output_layer="full"),
     ),
     "cv, exact output layer": ("price", _cv(PBPRegressorCV, n_bins=16, output_layer="full")),
-    "ensemble": ("price", PBPEnsemble(PBPRegressor(**GAPS), 3, random_state=0)),
-    "heavy ensemble": (
-        "price",
-        PBPEnsemble(PBPRegressor(**GAPS, noise_tail="heavy"), 3, random_state=0),
-    ),
     "cv": ("price", _cv(PBPRegressorCV, n_bins=None)),
     "cv, few rows": ("price", _cv(PBPRegressorCV, n_bins=None)),
     "cv, ramps": ("price", _cv(PBPRegressorCV, n_bins=16)),
@@ -123,7 +117,6 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
     "cv, learned shape, root": ("bids", _cv(PBPRegressorCV, n_bins=None, power=0.5)),
     "two classes": ("fast", PBPClassifier(**GAPS)),
     "three classes": ("grade", PBPClassifier(**GAPS)),
-    "ensemble of classes": ("grade", PBPEnsemble(PBPClassifier(**GAPS), 3, random_state=0)),
     "cv, two classes": ("fast", _cv(PBPClassifierCV, n_bins=None)),
     "cv, three classes": ("grade", _cv(PBPClassifierCV, n_bins=16)),
 }
@@ -136,7 +129,7 @@ def fitted(name: str) -> TableModel:
     frame = table() if estimator_takes_gaps(estimator) else complete()
     rows = frame[frame.index < (19 if "few rows" in name else N_TRAIN)]  # too few for noise
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UpdateWarning)  # features that are not standardised
+        warnings.simplefilter("ignore", UpdateWarning)  # features that are not standardized
         return fit_table_model(rows, target, features=FEATURES, estimator=estimator)
 
 

@@ -1,4 +1,4 @@
-"""States of the authors' C code on made data (tests/data/oracle_*.json), as Posteriors."""
+"""States of the authors' C code on synthetic data (tests/data/oracle_*.json), as Posteriors."""
 
 from __future__ import annotations
 

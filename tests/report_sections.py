@@ -25,7 +25,7 @@ def sections_of(
     first_row: int = 1,
     baseline: Sequence[tuple[float, float]] = (),
 ) -> list[Section]:
-    """Make a table of X and y, whose first row has this number, and judge the model on it."""
+    """Make a table of X and y, whose first row has this number, and score the model on it."""
     names = [str(name) for name in feature_names]
     frame = pd.DataFrame(np.asarray(X), columns=pd.Index(names))
     encoder = TableEncoder().fit(frame)

@@ -42,12 +42,12 @@ def test_a_wrong_answer_ends_in_failure(
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["--quick", "--keep", "x", "quantiles"]])
-def test_what_cannot_be_asked_for(arguments: list[str]) -> None:
+def test_invalid_requests(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
 
 
-def test_the_previous_figures_are_kept_and_stand_beside_the_new(tmp_path: Path) -> None:
+def test_the_previous_figures_are_kept_and_shown_next_to_the_new(tmp_path: Path) -> None:
     path = tmp_path / "previous.json"
     assert read_previous(path) == {}
     info = dict.fromkeys(("cpu", "cpu_level", "python", "numpy", "date", "platform"), "?")

@@ -52,7 +52,7 @@ def test_what_is_no_idx_file_is_refused(tmp_path: Path, folder: Path) -> None:
         fashion_data.load(folder, "t10k")
 
 
-def test_the_folder_is_given_or_named_or_that_of_the_package(
+def test_the_folder_is_given_or_named_or_the_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROBPROP_FASHION", str(tmp_path))
@@ -76,7 +76,7 @@ def test_digits_drawn_larger_are_the_same_digits() -> None:
     assert light > 0.95
 
 
-def test_told_apart_is_the_share_of_pairs_in_order() -> None:
+def test_discrimination_is_the_share_of_pairs_in_order() -> None:
     known, other = np.array([0.1, 0.5]), np.array([0.3, 0.6])
     assert fashion.told_apart(known, other) == 0.75
 

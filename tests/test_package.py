@@ -21,7 +21,7 @@ import probprop
 ROOT = Path(__file__).parents[1]
 
 
-def test_version_is_that_of_pyproject() -> None:
+def test_version_matches_pyproject() -> None:
     project, lab = (
         tomllib.loads((folder / "pyproject.toml").read_text())["project"]
         for folder in (ROOT, ROOT / "lab")

@@ -30,7 +30,7 @@ ORDER = (
     ),
     ("probprop.reference", "probprop.distributions"),
     tuple(f"probprop.inference.{m}" for m in ("likelihoods", "engine", "native", "task", "noise")),
-    ("probprop.inference",),  # training, and what is added beside it
+    ("probprop.inference",),  # training, and what is added to it
     (
         "probprop.encoding",
         *(f"probprop.table.{m}" for m in ("names", "cells", "columns", "target", "encoding")),

@@ -20,7 +20,7 @@ N, N_TRAIN = 600, 500
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a small text, which the loader takes for the set."""
+    """A folder with a small text, which the loader reads as the set."""
     source = registry.SOURCES[year_steps.NAME]
     small = replace(source, shape=(N, 91), n_train=N_TRAIN)
     monkeypatch.setitem(registry.SOURCES, year_steps.NAME, small)
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_text_is_what_was_made(folder: Path) -> None:
+def test_the_text_is_what_was_generated(folder: Path) -> None:
     data = load(year_steps.NAME)
     ((X, y),) = songs(N)
     np.testing.assert_array_equal(data.X, X)
@@ -48,7 +48,7 @@ def test_songs_do_not_depend_on_how_many_there_are(monkeypatch: pytest.MonkeyPat
     assert np.abs(many[0][0] - many[1][0]).max() > 1.0
 
 
-def test_songs_are_like_those_of_the_set() -> None:
+def test_songs_are_like_the_real_ones() -> None:
     X, y = next(songs(20_000))
     assert X.shape == (20_000, 90)
     assert made_year.FIRST <= y.min() < y.max() <= made_year.LAST
@@ -94,8 +94,8 @@ def test_every_step_and_the_page(folder: Path) -> None:
 def test_the_peak_of_a_command_is_its_own(tmp_path: Path) -> None:
     alone, printed = run_command(tmp_path, "--version")
     ballast = np.ones(100_000_000)
-    beside, again = run_command(tmp_path, "--version")
+    busy, again = run_command(tmp_path, "--version")
     assert printed == again == f"probprop {probprop.__version__}\n"
     assert alone["peak"] < 0.5 * ballast.nbytes
-    assert beside["peak"] < 0.5 * ballast.nbytes
-    assert beside["seconds"] > 0.0
+    assert busy["peak"] < 0.5 * ballast.nbytes
+    assert busy["seconds"] > 0.0

@@ -1,4 +1,4 @@
-"""Compile the kernel to WebAssembly: src/probprop/web/kernel.wasm, and kernel.json beside it.
+"""Compile the kernel to WebAssembly: src/probprop/web/kernel.wasm and kernel.json.
 
 Run by `make generated`, after a change in cpp/. kernel.json has the hash of the sources, so that a
 test can say when the module that is checked in is not theirs.

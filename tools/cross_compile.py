@@ -143,7 +143,7 @@ def build(target: Target, folder: Path) -> Path:
 
 
 def main() -> None:
-    """Compile, link and run the targets that are asked for."""
+    """Compile, link and run the requested targets."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--bindings", action="store_true", help="also link the Python module")

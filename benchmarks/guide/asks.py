@@ -64,7 +64,7 @@ FIVE_HIGHEST, FIVE_ASKED = list(WAYS)[2:4]
 
 
 class Added(NamedTuple):
-    """How many rows there are at first, and how many are added, so many at a time."""
+    """Number of initial rows, of rows added, and of rows per query."""
 
     dataset: str
     first: int
@@ -164,7 +164,7 @@ def _batches(found: Figures) -> str:
         [
             table(["", *found], rows),
             "",
-            f"The RMSE with 40 rows in target units, and what the ways change of it, in per cent ± "
+            f"The RMSE with 40 rows in target units, and what the ways change of it, in percent ± "
             f"standard error of the paired difference; {n_runs} random starts with 20 rows, 10 "
             f"hidden units, 40 epochs. The rows of `ask(X, 5)` are {min(apart):.1f} to "
             f"{max(apart):.1f} times as far apart as the five highest.",

@@ -58,7 +58,7 @@ DENSITY = (
     "Ailerons",
 )
 EPOCHS = (20, 40, 80, 160)
-CAP = 10.0  # passes over the data that the posterior holds the evidence of
+CAP = 10.0  # evidence cap
 N_ROWS, N_DENSITY = 750, 1_000
 LARGE = ("kin8nm", "power_plant", "protein", "naval_propulsion", "CalHousing", "Diamonds")
 N_LARGE = 5_000
@@ -143,7 +143,7 @@ def _hats(rows: Array, of: list[tuple[FloatArray, FloatArray]], columns: Encoder
 # ---- The networks
 
 
-def judge(
+def evaluate(
     dataset: str,
     split: int,
     n: int,
@@ -154,7 +154,7 @@ def judge(
     start: str,
     folder: Path | None = None,
 ) -> Figures:
-    """Train a network in each fold, and judge it after the best of `EPOCHS`.
+    """Train a network in each fold, and score it after the best of `EPOCHS`.
 
     With the start "draw" the layers between hidden layers begin near a draw from the prior.
     """
@@ -169,14 +169,14 @@ def judge(
         partial(_trained, plan, A, y, A_test, folds, split, near_draw=start == "draw")
     )
     seen = np.concatenate([test for _, test in folds])
-    judged = [_judged(own, y[seen], y_test) for own in zip(*outputs, strict=True)]
-    best = max(range(len(EPOCHS)), key=lambda k: judged[k]["log_likelihood"])
-    return judged[best] | {
+    scored = [_scored(own, y[seen], y_test) for own in zip(*outputs, strict=True)]
+    best = max(range(len(EPOCHS)), key=lambda k: scored[k]["log_likelihood"])
+    return scored[best] | {
         "epochs": EPOCHS[best],
         "inputs": A.shape[1],
         "not_0": round(np.count_nonzero(A) / X.size, 3),
         "seconds": seconds,
-        "scores": [round(each["log_likelihood"], 4) for each in judged],
+        "scores": [round(each["log_likelihood"], 4) for each in scored],
     }
 
 
@@ -215,8 +215,8 @@ def _predicted(run: training.Run, A: Array) -> OutOfFold:
     return OutOfFold(mean, np.zeros_like(mean), unit * np.sqrt(variance), noise, unit)
 
 
-def _judged(folds: Sequence[tuple[OutOfFold, OutOfFold]], y: Array, y_test: Array) -> Figures:
-    """Return the scores after one number of epochs; test samples are judged by each network."""
+def _scored(folds: Sequence[tuple[OutOfFold, OutOfFold]], y: Array, y_test: Array) -> Figures:
+    """Return the scores after one number of epochs; test samples are scored by each network."""
     oof = [own for own, _ in folds]
     ends = np.cumsum([len(own.mean) for own in oof])[:-1]
     with_y = [_of(own, part) for own, part in zip(oof, np.split(y, ends), strict=True)]
@@ -290,7 +290,7 @@ def main() -> None:
         folder = arguments.density
         wanted = [*cases(folder, arguments.sets, arguments.splits)]
         wanted += large_cases(folder) if arguments.large else []
-        rows_of(path, wanted, partial(judge, folder=folder))
+        rows_of(path, wanted, partial(evaluate, folder=folder))
     write_pages(arguments.results, {"bases": page(read_rows(path))})
 
 

@@ -1,6 +1,7 @@
 """To find the lowest value of Branin's function: ``python -m benchmarks.guide.branin``.
 
-``docs/results/branin.md``: expected improvement among 500 candidates, beside candidates at random.
+``docs/results/branin.md``: expected improvement among 500 candidates, compared with random
+candidates.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def in_pool(seed: int, **params: Any) -> int:
 def at_random() -> int:
     """Return the median of the same for candidates at random, which is known exactly.
 
-    The chance that none of the five is among the first m is that of drawing m others.
+    None of the five is among the first m with the probability of drawing m others.
     """
     none_yet, m = 1.0, 0
     while none_yet > 0.5:

@@ -1,8 +1,9 @@
-"""Settings chosen on a cluster, and rows in a bad order: ``python -m benchmarks.guide.cluster``.
+"""Model selection on a cluster, and rows in a bad order: ``python -m benchmarks.guide.cluster``.
 
-``docs/results/cluster_cv.md`` has `PBPRegressorCV` fitted by `probprop.fit` on a cluster beside its
-own `fit`, and ``cluster_sorted.md`` fits whose shards are sorted by the target. Both need the extra
-``dask`` and the files of the benchmark sets. Rows that ``cluster.jsonl`` has are not made again.
+``docs/results/cluster_cv.md`` has `PBPRegressorCV` fitted by `probprop.fit` on a cluster next to
+its own `fit`, and ``cluster_sorted.md`` fits whose shards are sorted by the target. Both need the
+extra ``dask`` and the files of the benchmark sets. Rows that ``cluster.jsonl`` has are not made
+again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ WAYS = {
     "cluster, all rows decide": 20_000,
     "cluster, 2,000 rows decide": 2_000,
 }
-"""How settings are chosen: rows of the sample on the cluster."""
+"""Where hyperparameters are selected: rows of the sample on the cluster."""
 ORDERS = ("random", "sorted by the target")
 _N_WORKERS, _N_SHARDS = 2, 2
 _N_SORTED_SHARDS, _N_EPOCHS = 8, 40
@@ -89,13 +90,13 @@ def ordered(dataset: str, split: int, order: str) -> Figures:
         parts = _dask(X[rows], y[rows], _N_SORTED_SHARDS)
         model = fit(network, parts, client=client, n_shards=_N_SORTED_SHARDS)
     return {
-        **_judge(model, X_test, y_test),
+        **_evaluate(model, X_test, y_test),
         "warned": any(warning.category is ShardWarning for warning in told),
     }
 
 
 def chosen(dataset: str, split: int, way: str) -> Figures:
-    """Choose settings on one machine, or on a cluster with so many rows of a sample."""
+    """Select hyperparameters on one machine, or on a cluster with `n_sample` rows."""
     from probprop.data import fit, fitting
 
     X, y, X_test, y_test = load_split(dataset, split)
@@ -112,7 +113,7 @@ def chosen(dataset: str, split: int, way: str) -> Figures:
         finally:
             fitting.SAMPLE = kept
     return {
-        **_judge(model, X_test, y_test),
+        **_evaluate(model, X_test, y_test),
         "seconds": _processor_seconds() - before,
         "chosen": repr(model.best_params_),
     }
@@ -123,14 +124,14 @@ def _processor_seconds() -> float:
 
 
 def _dask(X: FloatArray, y: FloatArray, n_parts: int) -> tuple[Any, Any]:
-    """Return the rows as dask arrays of so many parts."""
+    """Return the rows as dask arrays in parts."""
     import dask.array
 
     n = -(-len(y) // n_parts)
     return dask.array.from_array(X, chunks=(n, X.shape[1])), dask.array.from_array(y, chunks=n)
 
 
-def _judge(model: Any, X: FloatArray, y: FloatArray) -> Figures:
+def _evaluate(model: Any, X: FloatArray, y: FloatArray) -> Figures:
     predicted = model.predict_distribution(X)
     return {
         "log_likelihood": float(np.mean(predicted.logpdf(y))),

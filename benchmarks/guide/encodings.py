@@ -1,4 +1,4 @@
-"""Columns, ramps and hats: ``python -m benchmarks.guide.encodings`` judges networks on each.
+"""Columns, ramps and hats: ``python -m benchmarks.guide.encodings`` scores networks on each.
 
 ``docs/results/encodings.jsonl`` has a row per fit, ``encodings_sets.md`` the benchmark sets,
 ``encodings_evidence_cap.md`` what a bound on the evidence does, and ``encodings_diabetes.md`` a set
@@ -39,7 +39,7 @@ SPLITS = {
     "protein": 3,
 }
 ENCODINGS = ("columns", "ramps", "hats")
-BOUNDED = ("boston_housing", "wine_red")  # where ramps make predictions too sure of themselves
+BOUNDED = ("boston_housing", "wine_red")  # where ramps make predictions overconfident
 EVIDENCE_CAPS = (None, 10.0, 3.0, 1.0)
 _N_BINS = 32
 _N_FOLDS = 5
@@ -50,7 +50,7 @@ _SMALL = {"kin8nm": 3, "naval_propulsion": 4, "wine_red": 3}  # decimals of an R
 def encoder_of(encoding: str, n_bins: int, X: Array) -> Any:
     """Return a transformer of these rows, not fitted.
 
-    Hats are the columns, and beside them B-splines of degree 1 at the knots of the ramps.
+    Hats are B-splines of degree 1 at the knots of the ramps, in addition to the columns.
     """
     if encoding == "columns":
         return FunctionTransformer()
@@ -72,7 +72,7 @@ def fold(split: int) -> tuple[Array, Array, Array, Array]:
     return X[train], y[train], X[test], y[test]
 
 
-def judge(
+def evaluate(
     dataset: str, split: int, encoding: str, n_bins: int, evidence_cap: float | None
 ) -> Figures:
     """Fit an encoding and a network on a split; the seconds are processor time of both."""
@@ -129,8 +129,8 @@ def main() -> None:
     arguments = parser.parse_args()
     splits = {name: min(n, arguments.splits) for name, n in SPLITS.items()}
     fold_0 = _case(_DIABETES, 0, "columns", 0, None)
-    judge(**fold_0)  # the first fit of a process takes longer
-    rows = rows_of(arguments.results / "encodings.jsonl", cases(splits), judge)
+    evaluate(**fold_0)  # the first fit of a process takes longer
+    rows = rows_of(arguments.results / "encodings.jsonl", cases(splits), evaluate)
     write_pages(arguments.results, pages(rows))
 
 

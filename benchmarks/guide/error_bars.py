@@ -1,8 +1,8 @@
-"""What error bars know and what they don't: ``python -m benchmarks.guide.error_bars``.
+"""What uncertainty includes and what it misses: ``python -m benchmarks.guide.error_bars``.
 
 ``docs/results/error_bars_toy.md`` has the two parts of the standard deviation on the toy problem,
-``error_bars_blind.md`` cases in which they say too little, ``error_bars_splits.md`` how much the
-intervals hold: on the paper's sets from the rows of Table 1, on diabetes measured here.
+``error_bars_blind.md`` cases in which they are too small, ``error_bars_splits.md`` the coverage
+of intervals: on the paper's sets from the rows of Table 1, on diabetes measured here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, help="of the fits of diabetes")
     parser.add_argument("--splits", type=int, default=_N_SPLITS, help="of diabetes")
     arguments = parser.parse_args()
-    say("made data and diabetes")
+    say("synthetic data and diabetes")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         written = {
@@ -107,7 +107,7 @@ def _toy_model(n_epochs: int) -> PBPRegressor:
 
 
 def tails() -> Figures:
-    """Return half widths at x = 0 of the Gaussian and of Student's t, after 1 and 40 passes."""
+    """Return half widths at x = 0 of the Gaussian and of Student's t, after 1 and 40 epochs."""
     found: Figures = {}
     for n_epochs in (1, 40):
         model = _toy_model(n_epochs)
@@ -124,7 +124,7 @@ def tails() -> Figures:
 
 
 def outliers() -> Figures:
-    """Return how much the intervals hold where the noise is Student's t with 2 degrees."""
+    """Return the coverage of the intervals where the noise is Student's t with 2 degrees."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (2 * _N_ROWS, 1))
     y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_t(2.0, 2 * _N_ROWS)
@@ -134,7 +134,7 @@ def outliers() -> Figures:
 
 
 def growing_noise() -> Figures:
-    """Return how much the 95 % intervals hold where the noise grows tenfold along x."""
+    """Return the coverage of the 95 % intervals where the noise grows tenfold along x."""
     rng = np.random.default_rng(0)
     x = rng.uniform(0.0, 1.0, 2 * _N_ROWS)
     y = np.sin(6.0 * x) + (0.05 + 0.45 * x) * rng.standard_normal(2 * _N_ROWS)
@@ -161,7 +161,7 @@ def gap() -> Figures:
 
 
 def seeds(n_epochs: int, n_seeds: int) -> Figures:
-    """Return how far the predictions of seeds are apart on diabetes, beside what they say."""
+    """Return how far the predictions of seeds are apart on diabetes, and their stds."""
     X, y = load_diabetes(return_X_y=True)
     fits = [
         PBPRegressor(n_epochs=n_epochs, random_state=seed).fit(X, y).predict_distribution(X)

@@ -1,7 +1,7 @@
 """``python -m benchmarks.guide.evidence_caps`` makes the tables of epochs and of evidence caps.
 
 Most are made of the training runs in ``docs/results/epochs.jsonl``, which `probprop reproduce
-epochs` wrote. Those of diabetes and of evidence cap 1 are run here and kept in
+epochs` wrote. The runs on diabetes and with evidence cap 1 are made here and kept in
 ``evidence_caps.jsonl``.
 """
 
@@ -43,7 +43,7 @@ _EARLY, _LATE = 10, 400  # epochs between which the order of the rows is compare
 
 
 def data_of(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
-    """Return the rows to fit and those to judge on."""
+    """Return the training and the test rows."""
     X, y = load_diabetes(return_X_y=True)
     if dataset == _ALL_ROWS:
         return X, y, X, y
@@ -65,7 +65,7 @@ def measure(dataset: str, split: int, evidence_cap: float | None) -> Figures:
 
 
 def rank_correlation(seed: int, X: Array, y: Array, new: Array) -> float:
-    """Return that of the `epistemic_std` of new rows after few and after many epochs."""
+    """Return the rank correlation of the `epistemic_std` of new rows after few and many epochs."""
     few, many = (
         PBPRegressor(n_epochs=n, random_state=seed)
         .fit(X, y)
@@ -116,7 +116,7 @@ def pages(rows: Sequence[Figures]) -> dict[str, str]:
 def _at(
     rows: Sequence[Figures], dataset: str, evidence_cap: float | None, n_epochs: int, what: str
 ) -> list[float]:
-    """Return a score after so many epochs, of every split."""
+    """Return a score after `n_epochs` epochs, of every split."""
     return [
         point[what]
         for row in rows
@@ -159,7 +159,7 @@ def _epochs_of(rows: Sequence[Figures], dataset: str, decimals: int) -> str:
 
 
 def _epochs(rows: Sequence[Figures]) -> str:
-    """Return the log-likelihood of all sets without a bound, and how much the intervals hold."""
+    """Return the log-likelihood of all sets without a bound, and the coverage of the intervals."""
     columns = []
     for dataset in SETS:
         scores = [mean(_at(rows, dataset, None, n, "log_likelihood"), 2) for n in _SHOWN]

@@ -91,16 +91,16 @@ def cases() -> list[Figures]:
 
 
 def measure(group: str, **case: float | str) -> Figures:
-    """Judge a model with bounds and one without."""
+    """Score a model with bounds and one without."""
     split = GROUPS[group](**case)
     return {
-        "with": judged(split, fit_bounds),
-        "without": judged(split, unbounded),
+        "with": scored(split, fit_bounds),
+        "without": scored(split, unbounded),
     }
 
 
-def judged(split: Split, rule: Callable[[Array], InputBounds]) -> Figures:
-    """Fit with bounds found by a rule; judge ordinary and far test samples apart.
+def scored(split: Split, rule: Callable[[Array], InputBounds]) -> Figures:
+    """Fit with bounds found by a rule; score ordinary and far test samples separately.
 
     The RMSE is in standard deviations of the targets of all test samples.
     """
@@ -211,14 +211,14 @@ def page(rows: list[Figures]) -> str:
     header = ["", "tables", "RMSE with", "without", "log-likelihood with", "without"]
     header += ["in the 95 % interval with", "without"]
     lines = [
-        _line(title, judged, [row for row in rows if case.items() <= row.items()])
-        for title, judged, case in _lines()
+        _line(title, samples, [row for row in rows if case.items() <= row.items()])
+        for title, samples, case in _lines()
     ]
     return table(header, [line for line in lines if line]) + "\n"
 
 
 def _lines() -> list[tuple[str, str, Figures]]:
-    """Return titles, which test samples are judged, and the arguments of the tables."""
+    """Return titles, which test samples are scored, and the arguments of the tables."""
     far = {"linear": "errors", "saturating": "true values"}
     return [
         *(
@@ -249,13 +249,13 @@ def _lines() -> list[tuple[str, str, Figures]]:
     ]
 
 
-def _line(title: str, judged: str, rows: list[Figures]) -> list[str]:
+def _line(title: str, samples: str, rows: list[Figures]) -> list[str]:
     """Return the cells, or none without rows."""
     if not rows:
         return []
 
     def each(what: str) -> list[list[float]]:
-        return [[row[way][judged][what] for row in rows] for way in _WAYS]
+        return [[row[way][samples][what] for row in rows] for way in _WAYS]
 
     return [
         title,

@@ -1,8 +1,8 @@
 """What `PBPRegressorCV` and `PBPClassifierCV` gain: ``python -m benchmarks.guide.gains``.
 
-It fits nothing. Of the rows that `probprop reproduce auto`, `field` and `classification` left in
-``docs/results`` it makes tables that those commands do not have: splits that were in view when
-the rules were made apart from those that were not, and the best of the others beside them.
+It fits nothing. From the rows that `probprop reproduce auto`, `field` and `classification` left in
+``docs/results`` it makes tables that these commands do not have: splits that were in view when
+the rules were made, splits that were not, and the best alternative on each.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SMALL = {
 }
 """Titles, and decimals of the RMSE."""
 FIRST_FRESH = 10
-"""Of the small sets of values: the first split that was run once, with the rules fixed."""
+"""For small regression sets: the first split that was run once, with the rules fixed."""
 CLASSES_IN_VIEW = {"wine": 5, "breast_cancer": 5, "vehicle": 5, "digits": 2, "segment": 2}
-"""Splits that were in view when the rules for classes were made; of other sets the first."""
+"""Splits that were in view when the rules for classification were made; elsewhere the first."""
 
 Splits = Mapping[int, float]
 """A measure, by split."""
@@ -122,7 +122,7 @@ def lead(rows: Sequence[Figures]) -> str:
 
 
 def beside_trees(rows: Sequence[Figures]) -> str:
-    """Return a line per set: log-likelihood and RMSE beside boosted trees, with errors.
+    """Return a line per set: log-likelihood and RMSE next to boosted trees, with errors.
 
     The best is bold if it is ahead of each other method by more than two standard errors.
     """
@@ -150,7 +150,7 @@ def with_table(text: str, found: str) -> str:
 
 
 def of_classes(rows: Sequence[Figures]) -> str:
-    """Return a line per set: splits not in view beside MLPClassifier, and who is ahead."""
+    """Return a line per set: splits not in view next to MLPClassifier, and who is ahead."""
     lines = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         losses = by_method(rows, name, "log_loss")

@@ -28,9 +28,9 @@ from probprop_lab.experiments.harness.benchmark import load_split
 
 SETS = ("boston_housing", "concrete", "energy", "wine_red", "yacht")
 SHARE = 0.3  # of the entries of X that are deleted
-WIDTHS = (0.3, 1.0)  # standard deviations of the inputs, in those of the features
+WIDTHS = (0.3, 1.0)  # standard deviations of the inputs, as shares of the features'
 
-_N_DRAWS = 1_000  # of the inputs, beside which a width is set
+_N_DRAWS = 1_000  # of the inputs, with which a width is compared
 _N_ROWS = 50  # test rows whose width is measured
 _N_IMPUTERS = 10
 _FROM_OTHERS = [1, 3, 4]  # surface, roof and height of energy: they follow from its shape
@@ -143,7 +143,7 @@ def integrated(name: str, split: int) -> dict[str, float]:
 
 
 def imputed(split: int) -> Figures:
-    """Return the scores of what can be done about the holes of energy."""
+    """Return the scores of the treatments of missing values of energy."""
     X_train, y_train, X_test, y_test = _holed("energy", split, SHARE)
 
     def scores(train: Array, test: Array, train_std: Any = None, test_std: Any = None) -> Figures:

@@ -1,6 +1,6 @@
 """Classes and labels of scikit-learn's sets: ``python -m benchmarks.guide.labels``.
 
-``docs/results/labels_folds.md`` has the log-loss of `PBPClassifier` beside other classifiers, and
+``docs/results/labels_folds.md`` has the log-loss of `PBPClassifier` and other classifiers, and
 what it says of several noisy labels and of pictures of noise; ``labels_weights.md`` what weights of
 rows do.
 """
@@ -31,7 +31,7 @@ from benchmarks.clock import say
 from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import mean
-from probprop import PBPClassifier, PBPEnsemble
+from probprop import PBPClassifier
 from probprop._types import Array
 
 SETS = {"breast cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
@@ -40,7 +40,6 @@ METHODS: dict[str, Any] = {
     "`PBPClassifier()`": PBPClassifier(random_state=0),
     "`evidence_cap=3`": PBPClassifier(evidence_cap=3, random_state=0),
     "`evidence_cap=None`": PBPClassifier(evidence_cap=None, random_state=0),
-    "five seeds, averaged": PBPEnsemble(PBPClassifier(), 5, random_state=0),
     "`MLPClassifier()`": make_pipeline(StandardScaler(), MLPClassifier(random_state=0)),
     "`LogisticRegression()`": make_pipeline(StandardScaler(), LogisticRegression()),
 }
@@ -63,7 +62,7 @@ def main() -> None:
             say(name)
             X, y = read(return_X_y=True)
             folds[name] = {
-                how: judge(model, X, y, arguments.folds) for how, model in METHODS.items()
+                how: evaluate(model, X, y, arguments.folds) for how, model in METHODS.items()
             }
         say("several labels, noise, weights")
         seeds = range(arguments.seeds)
@@ -79,8 +78,8 @@ def main() -> None:
     write(arguments.results, "labels", written, pages(written))
 
 
-def judge(model: Any, X: Array, y: Array, n_folds: int) -> Figures:
-    """Predict every row by a fit on the other folds, and judge all."""
+def evaluate(model: Any, X: Array, y: Array, n_folds: int) -> Figures:
+    """Predict every row out of fold, and score all."""
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     p = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
     return {
@@ -102,7 +101,7 @@ def several_labels() -> Figures:
 
 
 def pictures_of_noise() -> Figures:
-    """Return the entropy on digits that were held out and on uniform pixels, in nats."""
+    """Return the entropy on test digits and on uniform pixels, in nats."""
     X, y = load_digits(return_X_y=True)
     model = PBPClassifier(random_state=0).fit(X[:1500], y[:1500])
     noise = np.random.RandomState(0).uniform(0.0, 16.0, size=(300, X.shape[1]))
@@ -115,7 +114,7 @@ def pictures_of_noise() -> Figures:
 
 
 def weighted(X: Array, y: Array, seed: int) -> Figures:
-    """Return the log-likelihood of rows held out, for three ways to give weights of 1, 2 or 5."""
+    """Return the test log-likelihood, for three ways to give weights of 1, 2 or 5."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     train, test = order[:_N_LABELLED], order[_N_LABELLED:]

@@ -1,6 +1,6 @@
 """One fit to a large table, alone in its process; prints figures as JSON.
 
-By `PBPRegressorCV`; or by `probprop fit`, which reads a file and judges the model, too.
+By `PBPRegressorCV`; or by `probprop fit`, which reads a file and scores the model, too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from probprop.estimators.cv import policy
 from probprop_lab import datasets
 
 N_TEST = 50_000
-LOWER = 20_000  # for sets that are not large: from as many rows on they count as such
+LOWER = 20_000  # number of rows from which other sets are treated as large
 
-Table = tuple[Array, Array, Array, Array]  # X and y to learn from, X and y to judge on
+Table = tuple[Array, Array, Array, Array]  # X_train, y_train, X_test, y_test
 
 
 def friedman(n_rows: int, n_features: int) -> Table:
@@ -85,10 +85,10 @@ def figures(table: str, rule: str, budget: str) -> Figures:
         seconds, _ = timed(partial(model.fit, X, y))
     peaked = peak()
     measured = {"n_rows": len(y), "seconds": round(seconds, 1), "peak_bytes": peaked}
-    return {**measured, **judged(model, X_test, y_test)}
+    return {**measured, **scored(model, X_test, y_test)}
 
 
-def judged(model: PBPRegressorCV, X_test: Array, y_test: Array) -> Figures:
+def scored(model: PBPRegressorCV, X_test: Array, y_test: Array) -> Figures:
     """Return how good a model is on test rows, and what it is."""
     predicted = model.predict_distribution(X_test)
     low, high = predicted.interval(0.95)
@@ -106,9 +106,9 @@ def judged(model: PBPRegressorCV, X_test: Array, y_test: Array) -> Figures:
 
 
 def of_command(n_rows: int, n_features: int, folder: Path) -> Figures:
-    """Fit a CSV file of Friedman's function with `probprop fit`, and judge the model on new rows.
+    """Fit a CSV file of Friedman's function with `probprop fit`, and score the model on new rows.
 
-    Seconds and memory are those of the command.
+    Seconds and memory are measured on the command.
     """
     X, y = make_friedman1(n_rows, n_features, noise=1.0, random_state=0)
     columns = [*(f"x{j}" for j in range(n_features)), "y"]
@@ -121,9 +121,9 @@ def of_command(n_rows: int, n_features: int, folder: Path) -> Figures:
 
 
 def of_file(path: Path, n_features: int) -> Figures:
-    """Judge a model that the command has saved."""
+    """Score a model that the command has saved."""
     X_test, y_test = make_friedman1(N_TEST, n_features, noise=1.0, random_state=1)
-    return judged(load(path).estimator, X_test, y_test)
+    return scored(load(path).estimator, X_test, y_test)
 
 
 if __name__ == "__main__":

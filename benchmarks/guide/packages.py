@@ -93,21 +93,21 @@ def main() -> None:
         for name, package in packages().items():
             say(name)
             found[name] = {
-                "splits": [judge(package, k) for k in range(arguments.splits)],
+                "splits": [evaluate(package, k) for k in range(arguments.splits)],
                 "far": far(package),
                 "failed": failed(package.model) if package.checked else None,
             }
     write(arguments.results, "packages", found, {"packages": page(found)})
 
 
-def judge(package: Package, split: int) -> Figures:
-    """Fit on four fifths, features and target standardised by them; judge in target units."""
+def evaluate(package: Package, split: int) -> Figures:
+    """Fit on four fifths, features and target standardized by them; score in target units."""
     parts = train_test_split(*load_diabetes(return_X_y=True), test_size=0.2, random_state=split)
     X_train, X_test, y_train, y_test = parts
-    scaler, centre, scale = StandardScaler().fit(X_train), y_train.mean(), y_train.std()
-    model = clone(package.model).fit(scaler.transform(X_train), (y_train - centre) / scale)
+    scaler, center, scale = StandardScaler().fit(X_train), y_train.mean(), y_train.std()
+    model = clone(package.model).fit(scaler.transform(X_train), (y_train - center) / scale)
     predicted = package.ask(model, scaler.transform(X_test))
-    mean = centre + scale * predicted.mean
+    mean = center + scale * predicted.mean
     scores: Figures = {"rmse": metrics.rmse(y_test, mean)}
     if predicted.std is not None:
         std = scale * predicted.std

@@ -20,7 +20,7 @@ from probprop.estimators.cv.policy import default_candidates, policy_of
 from probprop_lab import datasets
 from probprop_lab.experiments.beyond import acquisition_sets
 from probprop_lab.experiments.harness.benchmark import load_split
-from probprop_lab.experiments.harness.judging import judge
+from probprop_lab.experiments.harness.scoring import evaluate
 
 
 class Positive(NamedTuple):
@@ -71,10 +71,10 @@ def rows_to_fit_and_test(name: str, split: int) -> tuple[Array, Array, Array, Ar
 
 
 def measure(dataset: str, split: int) -> Figures:
-    """Judge the rule, and the same candidates without a power where one was tried."""
+    """Score the rule, and the same candidates without a transformation where one was tried."""
     data = rows_to_fit_and_test(dataset, split)
     chosen = PBPRegressorCV(budget=_BUDGET, random_state=split)
-    found = _judged(chosen, *data)
+    found = _scored(chosen, *data)
     tried = chosen.best_params_["power"] is not None
     g = chosen.calibration_.transformation
     without = found
@@ -82,7 +82,7 @@ def measure(dataset: str, split: int) -> Figures:
         line = policy_of(len(data[0]), classification=False)
         usual = default_candidates(_BUDGET, line)
         plain = PBPRegressorCV(candidates=usual, budget=_BUDGET, random_state=split)
-        without = _judged(plain, *data)
+        without = _scored(plain, *data)
     return {
         "tried": tried,
         "power": None if g is None else g.power,
@@ -91,9 +91,9 @@ def measure(dataset: str, split: int) -> Figures:
     }
 
 
-def _judged(model: PBPRegressorCV, *data: Array) -> Figures:
-    judged = judge(model, *data)
-    return {name: judged[name] for name in _KEPT}
+def _scored(model: PBPRegressorCV, *data: Array) -> Figures:
+    scored = evaluate(model, *data)
+    return {name: scored[name] for name in _KEPT}
 
 
 # ---- The page

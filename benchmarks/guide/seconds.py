@@ -12,7 +12,7 @@ from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 
 SIZES = (1_000, 10_000, 100_000)
-"""Rows of made tables, fitted with the default."""
+"""Rows of synthetic tables, fitted with the defaults."""
 GOOD = "good"
 SPLIT = 0
 
@@ -39,7 +39,7 @@ def pages(rows: Sequence[Figures]) -> dict[str, str]:
 
 
 def _sizes(rows: Sequence[Figures]) -> str:
-    header = ["rows", "processor seconds", "memory above that of the table, MB", "networks"]
+    header = ["rows", "processor seconds", "memory above the table's, MB", "networks"]
     lines = [
         [
             f"{row['n_train']:,}",

@@ -13,7 +13,7 @@ from benchmarks.memory_fit import peak, reset_peak, resident
 from probprop import PBPRegressorCV
 from probprop._types import Array
 from probprop_lab.experiments.harness.benchmark import load_split
-from probprop_lab.experiments.harness.judging import judge
+from probprop_lab.experiments.harness.scoring import evaluate
 
 _N_FEATURES, _N_TEST = 10, 1_000
 
@@ -33,11 +33,11 @@ def fit(data: str, split: int, budget: Any) -> Figures:
     model = PBPRegressorCV(budget=budget, random_state=split)
     reset_peak()
     before = resident()
-    judged = judge(model, *parts)
+    scored = evaluate(model, *parts)
     return {
         "peak_above": peak() - before,
         "n_networks": len(model.estimators_),
-        **{name: judged[name] for name in ("n_train", "seconds", "log_likelihood", "rmse")},
+        **{name: scored[name] for name in ("n_train", "seconds", "log_likelihood", "rmse")},
     }
 
 

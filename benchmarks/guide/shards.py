@@ -32,14 +32,14 @@ Rows = tuple[FloatArray, FloatArray]
 def main() -> None:
     parser = parser_of("shards", __doc__)
     parser.add_argument("--repetitions", type=int, default=5, help="of the fits that are timed")
-    parser.add_argument("--seeds", type=int, default=5, help="of the fits that are judged")
+    parser.add_argument("--seeds", type=int, default=5, help="of the fits that are scored")
     arguments = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         costs = [cost(n, arguments.repetitions) for n in SIZES]
-        judged = [judge(n, seed) for seed in range(arguments.seeds) for n in EPOCHS]
-    written = {"cost": costs, "epochs": judged}
-    write(arguments.results, "shards", written, pages(costs, judged))
+        scored = [evaluate(n, seed) for seed in range(arguments.seeds) for n in EPOCHS]
+    written = {"cost": costs, "epochs": scored}
+    write(arguments.results, "shards", written, pages(costs, scored))
 
 
 def made(n: int, seed: int) -> Rows:
@@ -70,7 +70,7 @@ def cost(n: int, n_repetitions: int) -> Figures:
 
 
 def gain(figures: Figures, n_cores: int) -> float:
-    """Return how many times as fast as one piece the shared fit can be on so many idle cores.
+    """Return the largest possible speed-up of the shared fit on idle cores.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def gain(figures: Figures, n_cores: int) -> float:
 # ---- How good it is
 
 
-def judge(n_epochs: int, seed: int) -> Figures:
+def evaluate(n_epochs: int, seed: int) -> Figures:
     """Return the log-likelihood of new rows after a fit in one piece, and shared."""
     say(f"{n_epochs} epochs, seed {seed}")
     learned, new = made(_N_LEARNED, 2 * seed + 1), made(_N_NEW, 2 * seed + 2)
@@ -103,7 +103,7 @@ def _fit(data: Rows, n_epochs: int, n_shards: int | None, seed: int) -> PBPRegre
 # ---- The pages
 
 
-def pages(costs: list[Figures], judged: list[Figures]) -> dict[str, str]:
+def pages(costs: list[Figures], scored: list[Figures]) -> dict[str, str]:
     """Return both tables by the names of their files."""
     header = [
         "rows",
@@ -122,7 +122,7 @@ def pages(costs: list[Figures], judged: list[Figures]) -> dict[str, str]:
     ]
     after = []
     for n_epochs in EPOCHS:
-        runs = [f for f in judged if f["n_epochs"] == n_epochs]
+        runs = [f for f in scored if f["n_epochs"] == n_epochs]
         one, shared = ([f[name] for f in runs] for name in ("one", "shared"))
         after.append([str(n_epochs), mean(one, 3), mean(shared, 3), difference(shared, one, 3)])
     titles = ["epochs", "one piece", "eight shards", "difference"]

@@ -30,7 +30,7 @@ from benchmarks.paired import mean
 from probprop_lab import datasets
 
 BUDGETS = ("--budget fast", "--budget good", "--budget best", "--fast")
-_N_MADE = 900  # prices to fit, and as many to judge
+_N_MADE = 900  # prices to fit, and the same number to test
 _WIDTH = 95  # letters of a line of a verdict
 _N_COLUMNS = (1_000, 10_000)
 
@@ -142,7 +142,7 @@ def of_alloys(folder: Path) -> tuple[str, Figures]:
 
 
 def of_verdict(folder: Path) -> tuple[str, Figures]:
-    """Judge one network, and what `fit` chooses, on prices whose errors grow."""
+    """Score one network, and the default of `fit`, on prices whose errors grow."""
     for seed, name in enumerate(("houses", "sold")):
         houses(seed).to_csv(folder / f"{name}.csv", index=False)
     found = {}

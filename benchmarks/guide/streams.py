@@ -1,6 +1,6 @@
 """Streams of Friedman's function and of Boston: ``python -m benchmarks.guide.streams``.
 
-``docs/results/streams_passes.md`` has streams beside fits, ``streams_first.md`` what the first
+``docs/results/streams_passes.md`` compares streams with fits, ``streams_first.md`` what the first
 batch does, ``streams_order.md`` what the order of the rows does, ``streams_drift.md`` what drift
 does, ``streams_once.md`` networks of one to three layers that see every row of Boston once.
 """
@@ -60,7 +60,7 @@ def sorted_after(values: FloatArray, n: int) -> Array:
 
 
 def batches(first: int, then: int) -> Callable[[PBPRegressor, Rows], object]:
-    """Return a stream: so many rows in the first call, and so many in every other."""
+    """Return a stream: the rows of the first call, then equal batches."""
 
     def learn(model: PBPRegressor, rows: Rows) -> None:
         for part in parts(len(rows.y), first, then):
@@ -133,7 +133,7 @@ TABLES: dict[str, dict[str, Case]] = {
 
 
 def first_of_forty(model: PBPRegressor, rows: Rows) -> object:
-    """Make the first epoch of a longer fit, which is that of the paper."""
+    """Make the first epoch of a longer fit, as in the paper."""
     return model.fit(rows.X, rows.y, callback=lambda epoch: True)
 
 
@@ -216,8 +216,8 @@ def drift_page(drift: dict[str, dict[str, list[float]]]) -> dict[str, str]:
     return {"streams_drift": table(["", "gradual drift", "sudden drift"], rows) + "\n"}
 
 
-def judge(case: Case, seed: int) -> Figures:
-    """Learn the rows of a seed as a case says, and judge on new ones."""
+def evaluate(case: Case, seed: int) -> Figures:
+    """Train on the rows of a seed as a case says, and score on new ones."""
     rows, test = made(seed)
     model = PBPRegressor(random_state=seed, **case.params)
     order = case.order(rows)
@@ -245,7 +245,7 @@ def main() -> None:
             for title, case in cases.items():
                 say(f"{name}: {title}")
                 if id(case) not in known:
-                    known[id(case)] = [judge(case, seed) for seed in range(arguments.seeds)]
+                    known[id(case)] = [evaluate(case, seed) for seed in range(arguments.seeds)]
                 found[name][title] = known[id(case)]
         once: dict[str, list[list[float]]] = {}
         if datasets.where("boston_housing") is not None:

@@ -30,11 +30,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 TARGETS = ("heating", "cooling")
 
-_N_ROWS, _NOISE_STD = 1_000, 0.3  # of the made targets: to fit, and as many to test
+_N_ROWS, _NOISE_STD = 1_000, 0.3  # of the synthetic targets: to fit, and the same number to test
 
 
 class Data(NamedTuple):
-    """Rows to fit and rows to judge on; two targets."""
+    """Training and test rows; two targets."""
 
     X_train: FloatArray
     Y_train: FloatArray
@@ -66,7 +66,7 @@ def strangers(seed: int) -> Data:
     return Data(X[:_N_ROWS], Y[:_N_ROWS], X[_N_ROWS:], Y[_N_ROWS:])
 
 
-def judge(data: Data, seed: int, together: bool, **params: Any) -> Figures:
+def evaluate(data: Data, seed: int, together: bool, **params: Any) -> Figures:
     """Fit one network for both targets, or one for each; return what each target gets."""
     targets = [data.Y_train] if together else list(data.Y_train.T)
     model = PBPRegressor(random_state=seed, **params)
@@ -91,15 +91,15 @@ def main() -> None:
     for setting, params in SETTINGS.items():
         say(f"energy, {setting}")
         found[setting] = {
-            way: [judge(energy(k), k, way == "both", **params) for k in repetitions]
+            way: [evaluate(energy(k), k, way == "both", **params) for k in repetitions]
             for way in ("each", "both")
         }
     say("targets with nothing in common")
     made = {
-        "each": [judge(strangers(k), k, False) for k in repetitions],
-        "both": [judge(strangers(k), k, True) for k in repetitions],
+        "each": [evaluate(strangers(k), k, False) for k in repetitions],
+        "both": [evaluate(strangers(k), k, True) for k in repetitions],
         "both, 100 units": [
-            judge(strangers(k), k, True, hidden_layer_sizes=(100,)) for k in repetitions
+            evaluate(strangers(k), k, True, hidden_layer_sizes=(100,)) for k in repetitions
         ],
     }
     written = {"energy": found, "made": made}

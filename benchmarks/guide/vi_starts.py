@@ -31,13 +31,13 @@ def main() -> None:
     for name, n_splits in SPLITS.items():
         for start in STARTS:
             say(f"{name}, {start or 'searched'}")
-            rows += [judge(name, k, start, arguments.evaluations) for k in range(n_splits)]
+            rows += [evaluate(name, k, start, arguments.evaluations) for k in range(n_splits)]
     written = {"rows": rows}
     write(arguments.results, "vi_starts", written, {"vi_starts": page(rows)})
 
 
-def judge(name: str, split: int, start: float | None, n_iter: int) -> Figures:
-    """Search and fit on the training part of a split; judge on its test part."""
+def evaluate(name: str, split: int, start: float | None, n_iter: int) -> Figures:
+    """Search and fit on the training set of a split; score on its test set."""
     X_train, y_train, X_test, y_test = load_split(name, split)
     space = dict(VARIATIONAL_SPACE)
     model = VariationalRegressor((50,))
@@ -57,7 +57,7 @@ def judge(name: str, split: int, start: float | None, n_iter: int) -> Figures:
 
 
 def page(rows: list[Figures]) -> str:
-    """Return one line per set and start, beside what the paper prints for all splits."""
+    """Return one line per set and start, next to what the paper prints for all splits."""
     lines = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         for start in STARTS:

@@ -1,5 +1,5 @@
-// A value per output, with noise whose tails are heavy: the logarithm of its variance is Gaussian
-// around that of the level beta/(alpha - 1), and its variance there is the tail.
+// A value per output, with heavy-tailed noise: the logarithm of its variance is Gaussian
+// around the logarithm of the level beta/(alpha - 1), with the tail as its variance.
 // The readable twin is src/probprop/reference/likelihoods.py.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The likelihoods the kernels are built for. A new one is a file beside this and an entry here.
+// The likelihoods the kernels are built for. A new one is a file in this folder and an entry here.
 //
 // A likelihood is a struct of static members, in an unnamed namespace (simd.hpp says why):
 //   name                                  as Python calls it
@@ -10,12 +10,12 @@
 //   objection(targets, n_outputs)         why these targets cannot be its own; null if they can
 //   evidence(out, y, alpha, beta, scratch)
 //       log Z of a point, its derivatives left in out.d_m and out.d_v; if not finite, the point
-//       cannot be absorbed
-//   learn_noise(out, y, alpha, beta)      what an absorbed point does to the noise Gammas; returns
+//       is skipped
+//   learn_noise(out, y, alpha, beta)      updates the noise Gammas on a point; returns
 //                                         how many were updated by quadrature
 // Where the noise has a tail, `evidence` takes out.tail and leaves out.d_tail, and out.d_level for
 // `learn_noise`.
-// alpha and beta are those of the noise precisions, (n_noise,).
+// alpha and beta are the shapes and rates of the noise precisions, (n_noise,).
 #pragma once
 
 #include "gaussian.hpp"

@@ -1,4 +1,4 @@
-// The index of a class: that of the largest output once each has unit noise (multinomial probit).
+// The class is the index of the largest output after unit noise is added (multinomial probit).
 // The readable twin is src/probprop/reference/likelihoods.py, with the derivation.
 #pragma once
 
@@ -94,8 +94,8 @@ PROBPROP_INLINE double log_mantissa(const ClassIntegrand& f) {
     return -sum - log(product);
 }
 
-// f is near its highest at `top`; at `left` it is negligible and varies over `width`. The scales
-// are those of the left end: f(t)/f(top) is exp(exponent - offset) prod_k (scale_k mantissa_k).
+// f is near its maximum at `top`; at `left` it is negligible and varies over `width`. The scales
+// refer to the left end: f(t)/f(top) is exp(exponent - offset) prod_k (scale_k mantissa_k).
 struct Window {
     double top, log_f_top, left, width, offset;
 };

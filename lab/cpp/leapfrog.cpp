@@ -1,6 +1,6 @@
 // The module probprop_lab.baselines._leapfrog: chains of Hamiltonian Monte Carlo on small networks.
 //
-// The model is that of src/probprop_lab/baselines/hmc_sampler.py, in u = sqrt(lambda) w and
+// The model of src/probprop_lab/baselines/hmc_sampler.py, in u = sqrt(lambda) w and
 // log lambda, with the noise precision gamma integrated out:
 //
 //     p(y | w) = integral of Gam(gamma | c, d) prod_i N(y_i | f_i, 1/gamma)
@@ -63,7 +63,7 @@ class Potential {
         forward(q, shrink);
 
         const double* f = z.back().data();
-        double* d_f = d_z.back().data();  // 0 after the n rows, and so is the gradient
+        double* d_f = d_z.back().data();  // 0 after the n rows, as is the gradient
         double sse = 0.0;
         for (int i = 0; i < p.n; ++i) {
             d_f[i] = f[i] - p.y[i];
@@ -99,7 +99,7 @@ class Potential {
         }
     }
 
-    // Replaces activations by outputs; their derivatives wait where the gradient will come.
+    // Replaces activations by outputs; their derivatives are kept in the place of the gradient.
     void activate(std::vector<double>& outputs, std::vector<double>& slopes) const {
         double* __restrict out = outputs.data(), * __restrict slope = slopes.data();
         if (p.probit) {
@@ -165,8 +165,8 @@ class Potential {
     double constant = 0.0;
 };
 
-// One trajectory, in place; the gradient is that at the position, before and after.
-// Returns the potential at its end; not finite where it ran away.
+// One trajectory, in place; the gradient is taken at the position, before and after.
+// Returns the potential at its end; not finite if it diverged.
 PROBPROP_CLONES double leapfrog(Potential& potential, double* position, double* momentum,
                                 double* gradient, const double* inverse_mass, double step,
                                 int n_steps) {

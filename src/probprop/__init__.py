@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.regressor import PBPRegressorCV as PBPRegressorCV
     from probprop.estimators.cv.regressor import SampledFunction as SampledFunction
     from probprop.estimators.cv.search import Trial as Trial
-    from probprop.estimators.ensemble import PBPEnsemble as PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor as PBPRegressor
     from probprop.files import load as load
     from probprop.inference.posterior import Epoch as Epoch
@@ -56,7 +55,6 @@ _HOME = {
     "ModelFileError": "io",
     "PBPClassifier": "estimators.classifier",
     "PBPClassifierCV": "estimators.cv.classifier",
-    "PBPEnsemble": "estimators.ensemble",
     "PBPRegressor": "estimators.regressor",
     "PBPRegressorCV": "estimators.cv.regressor",
     "PiecewiseLinearEncoder": "encoding.piecewise",

@@ -30,7 +30,7 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of `path` once it is safely on the disk.
 
     Temporary files of killed processes are removed. If the folder cannot be
-    flushed to the disk afterwards, there is a RuntimeWarning: the file is in place and complete,
+    flushed to the disk afterward, there is a RuntimeWarning: the file is in place and complete,
     but a power failure may undo that.
     """
     target = os.path.realpath(path)

@@ -376,7 +376,7 @@ def write_file(
 ) -> None:
     """Write JSON and arrays of 1 or 2 dimensions to one file, whose header says its form.
 
-    It is written beside `path` as ``.probprop-*.tmp`` and renamed: a crash leaves the old file
+    It is written next to `path` as ``.probprop-*.tmp`` and renamed: a crash leaves the old file
     or the new one, and perhaps a temporary file. A symbolic link stays, and its target is replaced.
     """
     little = {k: np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for k, a in arrays.items()}

@@ -65,7 +65,7 @@ class Judged:
 
 
 def judge_values(at: Pointwise, baseline: tuple[float, float] | None, numbers: Array) -> Judged:
-    """Judge n samples, whose row numbers are given, (n,); the baseline is a mean and a std."""
+    """Score n samples, whose row numbers are given, (n,); the baseline is a mean and a std."""
     from probprop.metrics.regression import baseline_summary, scores
     from probprop.metrics.verdict import verdict_of
 
@@ -77,7 +77,7 @@ def judge_values(at: Pointwise, baseline: tuple[float, float] | None, numbers: A
 def judge_classes(
     classes: Array, index: Array, log_proba: FloatArray, positive: str | None = None
 ) -> Judged:
-    """Judge n samples by the indices of their classes, (n,), and log probabilities.
+    """Score n samples by the indices of their classes, (n,), and log probabilities.
 
     `positive` is one of two classes; None is the rarer one of these samples.
     """

@@ -90,7 +90,7 @@ def test_thompson_is_one_function(model: PBPRegressor, goal: Goal) -> None:
 
 @pytest.mark.parametrize("goal", GOALS)
 def test_without_uncertainty_the_improvement_is_the_gain(model: PBPRegressor, goal: Goal) -> None:
-    # v_w at their floor: epistemic_std is nothing beside the gains.
+    # v_w at their floor: epistemic_std is negligible.
     sure = PBPRegressor((20,))
     sure.__dict__.update(model.__dict__)
     sure.posterior_ = replace(

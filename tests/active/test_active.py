@@ -1,4 +1,4 @@
-"""ActiveLearner: what it asks for, what it never asks for, and what it says when it cannot."""
+"""ActiveLearner: which samples it queries, which it never does, and its errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Spread:
 
 
 class Noisy(Certain):
-    """Knows noise that differs from row to row."""
+    """Predicts heteroscedastic noise."""
 
     def __init__(self, std: FloatArray, aleatoric_std: FloatArray) -> None:
         super().__init__(std)
@@ -94,7 +94,7 @@ def naive_batch(var_model: FloatArray, var_noise: float, X: FloatArray, n: int) 
 
 
 @pytest.mark.parametrize("n_features", [1, 3, 12])
-def test_a_batch_is_that_of_the_formula(n_features: int) -> None:
+def test_a_batch_matches_the_formula(n_features: int) -> None:
     X = rows(80, n_features) * RandomState(2).uniform(0.1, 9.0, n_features)
     std = RandomState(3).uniform(0.5, 1.5, 80)
     assert ask(Certain(std), X, 12).tolist() == naive_batch(std**2, 0.0, X, 12)
@@ -115,7 +115,7 @@ def test_one_row_is_the_one_of_the_highest_variance() -> None:
     assert active.ask(X).tolist() == [np.argmax(std)]
 
 
-def test_ten_asks_are_not_ten_neighbours() -> None:
+def test_a_batch_of_ten_is_diverse() -> None:
     X = rows(1000, seed=5)
     active = learner()
     _, std = active.estimator_.predict(X, return_std=True)
@@ -139,7 +139,7 @@ def test_the_units_of_the_features_and_of_the_target_do_not_matter() -> None:
         assert ask(Certain(unit * std), X, 8).tolist() == batch
 
 
-def test_nothing_is_drawn_to_noise() -> None:
+def test_noise_attracts_no_queries() -> None:
     X = rows(3)
     noisy = Noisy(np.array([1.0, 1.2, 1.0]), np.array([9.0, 1.0, 0.5]))
     assert ask(noisy, X, 1, "variance").tolist() == [1]
@@ -276,7 +276,7 @@ def test_tell_fits_afresh_on_all_rows() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:In 3 updates:RuntimeWarning")  # of rows far from the others
-def test_warm_start_goes_on_with_the_new_rows() -> None:
+def test_warm_start_updates_with_the_new_samples() -> None:
     X, pool = rows(20, seed=1), rows(30)
     active = learner(warm_start=True).tell(pool[:3], value(pool[:3]))
     fresh = PBPRegressor(10, n_epochs=10, random_state=0).fit(X, value(X))
@@ -420,7 +420,7 @@ def test_the_class_of_the_highest_entropy() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["variance_reduction", "variance"])
-def test_a_classifier_asks_near_the_boundary(strategy: Name) -> None:
+def test_a_classifier_queries_near_the_boundary(strategy: Name) -> None:
     """Two classes, apart at x = 0, known far from it; the other column is 0 everywhere."""
     x = np.concatenate([np.linspace(-3.0, -2.0, 10), np.linspace(2.0, 3.0, 10)])
     X = np.column_stack([x, np.zeros(20)])

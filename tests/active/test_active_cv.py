@@ -65,7 +65,7 @@ def test_powers_of_targets(strategy: Any) -> None:
     assert predicted[chosen].mean() > 2.0 * predicted.mean()
 
 
-def test_a_learner_that_goes_on_with_new_rows() -> None:
+def test_a_learner_that_updates_with_new_samples() -> None:
     learner = ActiveLearner(small(), warm_start=True, random_state=0).tell(X[:60], Y[:60])
     chosen = learner.ask(X[60:], 3)
     expected = small().fit(X[:60], Y[:60]).partial_fit(X[60:][chosen], Y[60:][chosen])

@@ -85,7 +85,7 @@ def naive(estimator: Any, told: FloatArray, pool: FloatArray, n: int) -> list[in
 
 
 @pytest.mark.parametrize("n_features", [1, 4])
-def test_a_batch_is_that_of_the_formula(n_features: int) -> None:
+def test_a_batch_matches_the_formula(n_features: int) -> None:
     told, pool = rows(6, n_features, seed=1), rows(30, n_features) * np.arange(1, n_features + 1)
     assert ask(Says(), told, pool, 5) == naive(Says(), told, pool, 5)
 
@@ -202,7 +202,9 @@ class Step(Says):
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_of_groups_as_far_away_that_is_asked_about_which_the_model_sets_apart(side: float) -> None:
+def test_of_groups_equally_far_away_the_one_that_the_model_distinguishes_is_queried(
+    side: float,
+) -> None:
     pool = np.repeat([[-1.0], [1.0]], 10, axis=0) + 0.01 * rows(20, 1)
     [first] = ask(Step(b=side), np.array([[0.0]]), pool, 1)
     assert np.sign(pool[first, 0]) == side
@@ -226,7 +228,7 @@ def test_pbp_regressor_cv() -> None:
     assert chosen == ask(learner.estimator_, X_CV[:60], X_CV[60:], 4)
 
 
-def test_gaps_count_as_the_mean() -> None:
+def test_missing_values_count_as_the_mean() -> None:
     X = rows(40)
     X[::5, 1] = np.nan
     filled = unit_variance(X)

@@ -9,5 +9,5 @@ from limits import Limits
 
 @pytest.fixture
 def on_disk(limits: Limits) -> None:
-    """Leave no room for rows in memory, and make piles of a few dozen rows."""
+    """Leave no room for rows in memory, and make partitions of a few dozen rows."""
     limits.on_disk(2000)

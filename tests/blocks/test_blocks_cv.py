@@ -123,11 +123,11 @@ def test_a_network_never_learns_the_rows_of_its_fold(monkeypatch: pytest.MonkeyP
 
     first = fitted(y)
     folds = Folds(RandomState(0).randint(2**31 - 1), n_folds=2)
-    n_piles = files[0].shape.n_piles
-    pile = (default_rng((0, 0)).random(len(y)) * n_piles).astype(int)
+    n_partitions = files[0].shape.n_partitions
+    partition = (default_rng((0, 0)).random(len(y)) * n_partitions).astype(int)
     shifted = y.copy()
-    for k in range(n_piles):
-        rows = np.flatnonzero(pile == k)
+    for k in range(n_partitions):
+        rows = np.flatnonzero(partition == k)
         own = np.setdiff1d(np.arange(len(rows)), folds.learned(k, len(rows), fold=0))
         shifted[rows[own]] += 3.0 * y.std()
     second = fitted(shifted)

@@ -119,7 +119,7 @@ def test_the_month_may_come_first(tmp_path: Path) -> None:
     assert model.encoder["day"].order == "month"
 
 
-def test_rows_held_out_are_drawn_from_all_files(tmp_path: Path) -> None:
+def test_validation_rows_are_drawn_from_all_files(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": np.arange(1000.0), "y": np.arange(1000.0)})
     write(frame, tmp_path / "rows.csv")
     source = source_of(network(), tmp_path / "rows.csv", columnwise("y"))
@@ -164,7 +164,7 @@ def test_a_bad_file_is_named(tmp_path: Path, suffix: str, how: str, words: str) 
         fit(network(), str(tmp_path / f"*.{suffix}"), target="price")
 
 
-def test_gaps_are_refused_where_the_network_takes_none(tmp_path: Path) -> None:
+def test_missing_values_are_refused_by_networks_that_do_not_accept_them(tmp_path: Path) -> None:
     write(table(), tmp_path / "a.csv")
     strict = PBPRegressor((5,), n_epochs=2, random_state=0)
     with pytest.raises(TableError, match=r"a\.csv.*Missing values in column 'area'"):
@@ -183,7 +183,7 @@ def test_no_file_and_a_damaged_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["fewer", "gone"])
-def test_a_file_that_changes_between_the_passes_is_named(
+def test_a_file_that_changes_between_two_reads_is_named(
     tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.csv"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.random import RandomState, default_rng
 
 from block_rows import cut, made, network, same
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
+from probprop import PBPClassifier, PBPRegressor, fit
 from probprop._types import Array
 from probprop.data import scratch as scratch_module
 from probprop.data.scratch import LEAST, Shape, scratch
@@ -51,7 +51,7 @@ def test_blocks_that_fit_are_fitted_as_in_memory_bit_for_bit(ends: list[int]) ->
     assert model.n_samples_seen_ == 400
 
 
-def test_names_classes_and_ensembles_are_those_of_memory() -> None:
+def test_names_and_classes_are_those_of_memory() -> None:
     X, y = made()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     labels = np.where(y > 0.0, "high", "low")
@@ -61,35 +61,32 @@ def test_names_classes_and_ensembles_are_those_of_memory() -> None:
     assert same(classifier.posterior_, own.posterior_)
     assert classifier.feature_names_in_.tolist() == ["a", "b", "c"]
     assert np.array_equal(classifier.predict_proba(frame), own.predict_proba(frame))
-    ensemble = PBPEnsemble(network(random_state=None), 2, random_state=1)
-    many = fit(ensemble, cut(X, y, [7]))
-    assert np.array_equal(many.predict(X), ensemble.fit(X, y).predict(X))
 
 
 # ---- Rows on disk
 
 
-def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterior:
-    """Deal, shuffle and absorb row by row, as the docstring of `scratch` says it."""
+def oracle(model: PBPRegressor, X: Array, y: Array, partition_bytes: int) -> Posterior:
+    """Assign, shuffle and update row by row, as the docstring of `scratch` describes."""
     plan = Plan(Gaussian(), hidden=(10,), evidence_cap=model.evidence_cap, engine="reference")
     rows = np.column_stack([np.arange(len(y)), X, y])
-    n_piles = -(-rows.nbytes // pile_bytes)
-    deal = default_rng((0, 0))
-    piles: list[list[int]] = [[] for _ in range(n_piles)]
+    n_partitions = -(-rows.nbytes // partition_bytes)
+    assign = default_rng((0, 0))
+    partitions: list[list[int]] = [[] for _ in range(n_partitions)]
     for i in range(len(rows)):
-        piles[int(deal.random() * n_piles)].append(i)
+        partitions[int(assign.random() * n_partitions)].append(i)
     random = RandomState(model.random_state)
-    dealt = [np.array(pile) for pile in piles if pile]
+    assigned = [np.array(partition) for partition in partitions if partition]
     exact = fit_standardizer(X, y)
     begun = training.start(plan, Inputs(X), y, random, exact)
     q, seed = begun.posterior, int(random.randint(2**31 - 1))
-    assert sum(map(len, dealt)) == len(X)
+    assert sum(map(len, assigned)) == len(X)
     reference = ENGINES["reference"]
     for epoch in range(1, model.n_epochs + 1):
-        order = default_rng((seed, epoch)).permutation(n_piles)
-        parts = np.array_split(order, -(-n_piles // 4))
+        order = default_rng((seed, epoch)).permutation(n_partitions)
+        parts = np.array_split(order, -(-n_partitions // 4))
         for part, chosen in enumerate(parts):
-            here = np.array([i for k in chosen for i in piles[k]], int)
+            here = np.array([i for k in chosen for i in partitions[k]], int)
             here = here[default_rng((seed, epoch, 1 + part)).permutation(len(here))]
             Xs = (X[here] - exact.x_mean) / exact.x_scale
             ys = (y[here] - exact.y_mean) / exact.y_scale
@@ -107,7 +104,7 @@ def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterio
 
 @pytest.mark.parametrize("evidence_cap", [None, 2.0])
 @pytest.mark.usefixtures("on_disk")
-def test_a_fit_on_disk_is_that_of_the_oracle(evidence_cap: float | None) -> None:
+def test_a_fit_on_disk_matches_the_oracle(evidence_cap: float | None) -> None:
     X, y = made(300)
     model = fit(network(evidence_cap=evidence_cap, n_epochs=3), cut(X, y, [40, 41]))
     expected = oracle(network(evidence_cap=evidence_cap, n_epochs=3), X, y, 2000)
@@ -148,7 +145,7 @@ def test_sorted_rows_are_as_good_as_shuffled_ones() -> None:
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_classes_gaps_several_targets_and_ensembles_go_to_disk_too() -> None:
+def test_classes_gaps_and_several_targets_go_to_disk_too() -> None:
     X, y = made(600)
     gaps = X.copy()
     gaps[::7, 2] = np.nan
@@ -165,11 +162,6 @@ def test_classes_gaps_several_targets_and_ensembles_go_to_disk_too() -> None:
     several = fit(PBPClassifier((10,), n_epochs=5, random_state=0), cut(X, tags, [50]))
     assert several.multilabel_
     assert (several.predict(X) == tags).mean() > 0.85
-    ensemble = fit(PBPEnsemble(network(random_state=None), 2, random_state=5), [(X, y)])
-    first, second = ensemble.estimators_
-    assert not same(first.posterior_, second.posterior_)
-    alone = fit(network(random_state=5), [(X, y)])
-    assert same(first.posterior_, alone.posterior_)
 
 
 @pytest.mark.parametrize("options", [{}, {"missing": "marginalize"}, {"noise_tail": "heavy"}])
@@ -224,7 +216,7 @@ def test_one_part_is_an_epoch_in_memory_bit_for_bit(plan: Plan) -> None:
     np.testing.assert_allclose(epoch.mean_log_Z, run.fitted.epoch.mean_log_Z, 1e-12)
 
 
-def test_parts_without_bounds_are_one_pass_bit_for_bit() -> None:
+def test_parts_without_bounds_are_one_epoch_bit_for_bit() -> None:
     plan = PLANS[0]
     X, y = made(120)
     begun = training.start(plan, Inputs(X), y, RandomState(0))
@@ -243,17 +235,17 @@ def test_parts_without_bounds_are_one_pass_bit_for_bit() -> None:
 @given(
     n=st.integers(1, 200),
     n_columns=st.integers(1, 3),
-    n_piles=st.integers(1, 9),
+    n_partitions=st.integers(1, 9),
     seed=st.integers(0, 2**31),
     cuts=st.lists(st.integers(1, 60), max_size=4),
 )
 @settings(max_examples=30, deadline=None)
 def test_every_epoch_has_every_row_once(
-    n: int, n_columns: int, n_piles: int, seed: int, cuts: list[int]
+    n: int, n_columns: int, n_partitions: int, seed: int, cuts: list[int]
 ) -> None:
     rows = np.zeros(n, [("x", float, (n_columns,))])
     rows["x"] = np.arange(n * n_columns).reshape(n, n_columns)
-    shape = Shape(n, n_columns, n_piles)
+    shape = Shape(n, n_columns, n_partitions)
     with scratch(shape, seed, 0) as whole, scratch(shape, seed, 0) as in_blocks:
         whole.add(rows)
         for block in np.array_split(rows, len(cuts) + 1):
@@ -276,7 +268,7 @@ class Stop(Exception):
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
+def test_a_fit_resumes_from_its_checkpoint_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = made()

@@ -86,7 +86,9 @@ def test_a_column_may_have_its_first_value_in_a_later_block() -> None:
 
 
 def test_estimators_and_options_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(TypeError, match="must be a PBPRegressor, a PBPClassifier, a PBPEnsemble"):
+    with pytest.raises(
+        TypeError, match="must be a PBPRegressor, a PBPClassifier, a PBPRegressorCV"
+    ):
         fit("network", [made()])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="target is for tables"):
         fit(network(), [made()], target="y")
@@ -114,7 +116,7 @@ def test_the_usual_limit_is_half_of_the_machine() -> None:
     assert LEAST <= bytes_of(None) < 2**50
 
 
-def test_a_full_disk_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(Path.cwd()))
     with (
         pytest.raises(OSError, match=r"take .* of disk in .*: set TMPDIR"),
@@ -125,7 +127,7 @@ def test_a_full_disk_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_limit_that_one_part_of_an_epoch_would_break_is_refused() -> None:
     budget = LEAST - RESERVED
-    check_parts_fit(shape_of(10**8, 20), budget)  # 16 GB, in piles of 4 MB
+    check_parts_fit(shape_of(10**8, 20), budget)  # 16 GB, in partitions of 4 MB
     with pytest.raises(ValueError, match=r"too small for 10,000,000,000 rows.*at least 6.75 GB"):
         check_parts_fit(shape_of(10**10, 20), budget)
     check_parts_fit(shape_of(10**10, 20), bytes_of("6.8GB") - RESERVED)

@@ -133,7 +133,7 @@ def fitted(folder: Path, tmp_path: Path, *options: str) -> TableModel:
     return table_model(target)
 
 
-def test_one_network_is_kept_as_it_was_judged(folder: Path, tmp_path: Path) -> None:
+def test_one_network_is_saved_as_it_was_scored(folder: Path, tmp_path: Path) -> None:
     n = len(pd.read_csv(folder / "homes.csv"))
     assert fitted(folder, tmp_path).estimator.n_samples_seen_ == n - round(0.1 * n)
     held_out = fitted(folder, tmp_path, "--test-fraction", "0.25")
@@ -169,7 +169,7 @@ def test_the_same_seed_gives_the_same_model(folder: Path, tmp_path: Path) -> Non
     assert noise[0] == noise[1] != noise[2]
 
 
-def test_the_scores_of_fit_are_those_of_rows_it_has_not_seen(
+def test_the_scores_of_fit_are_out_of_sample(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Scores of a model that interpolates its rows would be perfect on them."""
@@ -187,7 +187,7 @@ def test_the_scores_of_fit_are_those_of_rows_it_has_not_seen(
     assert f"{error:.4g}" in scores
 
 
-def test_fit_writes_a_report_on_the_rows_held_out(folder: Path, tmp_path: Path) -> None:
+def test_fit_writes_a_report_on_the_test_rows(folder: Path, tmp_path: Path) -> None:
     fitted(folder, tmp_path, "--report", str(tmp_path / "report.html"))
     text = (tmp_path / "report.html").read_text()
     assert "Predicting price" in text
@@ -307,7 +307,7 @@ def test_evaluate_prints_json_and_writes_a_report(
     assert {f"coverage_{level}" for level in (50, 80, 90, 95)} < set(scores)
     assert scores["left_out"] == {}
     [(mean, std)] = table_model(folder / "homes.pbp").baseline
-    price = homes()[:500]["price"]  # a tenth of which is held out
+    price = homes()[:500]["price"]  # a tenth of which is the validation set
     assert (mean, std) == pytest.approx((price.mean(), price.std(ddof=0)), rel=0.05)
     error = sold["price"] - mean
     assert scores["baseline"]["rmse"] == pytest.approx(np.sqrt((error**2).mean()))
@@ -477,7 +477,7 @@ def test_the_model_keeps_the_scores_that_fit_printed(
     assert json.loads(capfd.readouterr().out)["scores"] is None
 
 
-def test_predict_adds_the_quantiles_asked_for(
+def test_predict_adds_the_requested_quantiles(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model, output = folder / "homes.pbp", tmp_path / "out.parquet"

@@ -40,7 +40,7 @@ def read_text(path: str) -> pd.DataFrame:
 # ---- What it prints and writes
 
 
-def test_the_rows_are_those_of_the_learner(capfd: Captured) -> None:
+def test_the_rows_match_the_learner(capfd: Captured) -> None:
     table = write_pool()
     before = Path("pool.csv").read_bytes()
     assert call(f"active --fast pool.csv {OPTIONS} --ask 5") == 0
@@ -185,7 +185,7 @@ def test_a_large_pool_is_drawn_from_and_the_command_says_so(capfd: Captured) -> 
     assert "random sample" not in capfd.readouterr().err
 
 
-def test_a_category_that_was_never_measured_is_asked_for() -> None:
+def test_a_category_that_was_never_measured_is_queried() -> None:
     table = homes(80)[["area", "city", "price"]]
     table["area"] = 50.0 + np.arange(80.0) % 10
     rome = table["city"] == "Rome"
@@ -228,7 +228,7 @@ def test_no_empty_row(capfd: Captured) -> None:
     assert not list(Path().glob("*.asked.csv"))
 
 
-def test_a_pool_of_one_and_more_asked_for_than_there_are(capfd: Captured) -> None:
+def test_a_pool_of_one_and_a_batch_larger_than_the_pool(capfd: Captured) -> None:
     table = homes(20)
     table.loc[7, "price"] = np.nan
     table.to_csv("pool.csv", index=False)

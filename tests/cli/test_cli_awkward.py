@@ -1,4 +1,4 @@
-"""Awkward tables: each fits, predicts and reports without an option, and says what it is."""
+"""Awkward tables: each is fitted, predicted and reported on without an option."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_dates_become_the_parts_that_vary(paths: dict[str, Path]) -> None:
         model.encode(flats()[:1].assign(sold="2023-02-30"))
 
 
-def test_chunks_of_awkward_files_are_those_of_the_plain_one(paths: dict[str, Path]) -> None:
+def test_chunks_of_awkward_files_match_the_plain_one(paths: dict[str, Path]) -> None:
     kinds = {"area": "number", "price": "number"}
     plain = flats()[["id", "town", "area", "price"]]
     for kind in ("gzip", "decimal comma", "Windows-1252", "UTF-32", "JSON", "sheet"):
@@ -180,7 +180,7 @@ def test_predict_leaves_cells_as_they_were(capfd: Captured, limits: Limits) -> N
     assert "no column 'ID'" in capfd.readouterr().err
 
 
-def test_a_decimal_comma_goes_on(paths: dict[str, Path]) -> None:
+def test_a_decimal_comma_is_kept_in_later_commands(paths: dict[str, Path]) -> None:
     assert call(f"fit {paths['decimal comma']} {FIT} -o m.pbp -q") == 0
     assert call(f"predict m.pbp {paths['decimal comma']} -o out.csv -q") == 0
     frame = pd.read_csv("out.csv", sep=";", decimal=",")

@@ -1,4 +1,4 @@
-"""`--dask` and `--checkpoint`: the command on a cluster, and fits that go on."""
+"""`--dask` and `--checkpoint`: the command on a cluster, and fits that resume."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_fit_on_a_cluster(tmp_path: Path, capfd) -> None:
         assert fitted.features == ["a", "c", "kind"]
         assert fitted.estimator.n_samples_seen_ == 3600
         [(mean, std)] = fitted.baseline
-        y = table(4000)["y"]  # a tenth of which is held out
+        y = table(4000)["y"]  # a tenth of which is the validation set
         assert (mean, std) == pytest.approx((y.mean(), y.std()), rel=0.1)
         alone = fit(fitted.estimator, pattern, target="y", client=client)
     assert alone.estimator.n_samples_seen_ == 4000
 
 
 @pytest.mark.process
-def test_settings_are_chosen_on_a_cluster_and_judged_out_of_fold(
+def test_hyperparameters_are_selected_on_a_cluster_and_scored_out_of_fold(
     tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
@@ -84,7 +84,7 @@ def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
     assert "not standard input" in " ".join(capfd.readouterr().err.split())
 
 
-def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
+def test_a_fit_resumes_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
     table(300).to_csv(data, index=False)
     command = ["fit", str(data), "--target", "y", "--n-epochs", "5", "--checkpoint", str(kept)]
@@ -95,12 +95,9 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     assert out.read_bytes() == first
     assert run(*command, "--random-state", "1", "-o", str(out)) == 1
     assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
-    several = [str(tmp_path / "s") if word == str(kept) else word for word in command]
-    assert run(*several, "--n-members", "2", "-o", str(out)) == 0
-    assert {path.name for path in tmp_path.glob("s*")} == {"s.0", "s.1"}
 
 
-def test_a_comparison_goes_on_from_its_checkpoint(
+def test_a_comparison_resumes_from_its_checkpoint(
     tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))

@@ -47,7 +47,7 @@ def compare(*more: str) -> int:
 # ---- What it prints
 
 
-def test_the_scores_are_those_of_the_estimator_on_the_splits(capfd: Captured) -> None:
+def test_the_scores_match_the_estimator_on_the_splits(capfd: Captured) -> None:
     assert compare("--splits", "2", "--method", "PBP") == 0
     out, err = capfd.readouterr()
     table = homes(200)
@@ -65,7 +65,7 @@ def test_the_scores_are_those_of_the_estimator_on_the_splits(capfd: Captured) ->
     assert "4 fits on 200 rows" in err
 
 
-def test_the_highest_log_likelihood_stands_first_and_wins(capfd: Captured) -> None:
+def test_the_highest_log_likelihood_is_first_and_wins(capfd: Captured) -> None:
     """A line cannot follow a wave, and trees can."""
     table = homes(200)
     table["price"] += 1e6 * np.sin(table["area"] / 15.0)
@@ -147,7 +147,7 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
 
 
-def test_gaps_are_filled_for_every_method(capfd: Captured) -> None:
+def test_missing_values_are_filled_for_every_method(capfd: Captured) -> None:
     table = homes(60)
     table.loc[3:9, "area"] = np.nan
     table.loc[[0, 5], "price"] = np.nan
@@ -208,7 +208,7 @@ def lead(mean: float, p: float) -> Lead:
     return Lead(mean, 0.1, p)
 
 
-def test_the_verdict_names_whom_the_first_cannot_be_told_from() -> None:
+def test_the_verdict_names_methods_that_do_not_differ_from_the_first() -> None:
     first = {"GP": NO_LEAD}
     close = first | {"PBP": lead(0.1, 0.4), "NGBoost": lead(0.2, 0.06), "EP": lead(2.0, 0.01)}
     expected = (
@@ -283,7 +283,7 @@ def test_a_class_without_training_rows_is_scored_and_not_a_failure(capfd: Captur
 
 
 def added(task: str) -> dict[str, Method]:
-    """Stand for the entry point of another package."""
+    """A replacement of another package's entry point."""
     made = Method("mine", lambda job: LogisticRegression())
     return {"mine": made, "PBP": made} if task == "classification" else {}
 

@@ -324,7 +324,7 @@ def test_ctrl_c_is_one_line(folder: Path, capfd: Captured, monkeypatch: pytest.M
     )
 
 
-def test_errors_are_red_where_colours_are_wanted(
+def test_errors_are_red_on_color_terminals(
     capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

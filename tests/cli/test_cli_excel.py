@@ -37,7 +37,7 @@ def values(path: str, name: str) -> list[Any]:
     return [cell.value for cell in cells(path)[name]]
 
 
-def test_predictions_are_those_of_the_other_formats(folder: pd.DataFrame) -> None:
+def test_predictions_match_the_other_formats(folder: pd.DataFrame) -> None:
     folder.to_csv("new.csv", index=False)
     for name in ("out.csv", "out.xlsx"):
         assert call(f"predict homes.pbp new.csv --quantiles 0.1,0.9 -o {name} -q") == 0
@@ -66,7 +66,7 @@ def test_text_is_never_a_formula(folder: pd.DataFrame) -> None:
     assert read["=note"].tolist() == texts
 
 
-def test_dates_gaps_and_numbers_that_excel_cannot_hold(folder: pd.DataFrame) -> None:
+def test_dates_missing_values_and_numbers_that_excel_cannot_store(folder: pd.DataFrame) -> None:
     when = pd.Series(pd.date_range("2024-02-28 10:30", periods=5, freq="D"))
     folder.assign(
         day=when.dt.normalize(),

@@ -1,4 +1,4 @@
-"""Tables with empty cells: refused in words, or marginalised by every command."""
+"""Tables with empty cells: refused in words, or marginalized by every command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call, homes
 from limits import Limits
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
+from probprop import PBPClassifier, PBPRegressor, metrics
 from probprop.cli.training import hold_out
 from probprop.table import TableError, fit_table_model, read_table
 
@@ -64,7 +64,7 @@ def regressor(missing: str = "marginalize") -> PBPRegressor:
 # ---- The encoding
 
 
-def test_a_gap_is_missing_or_a_category() -> None:
+def test_an_empty_cell_is_missing_or_a_category() -> None:
     frame = gaps()
     assert frame.isna().any().tolist() == [True] * 4 + [False]
     model = fit_table_model(frame, "price", estimator=regressor())
@@ -77,7 +77,7 @@ def test_a_gap_is_missing_or_a_category() -> None:
     assert model.unknown_categories(frame) == {}
 
 
-def test_without_gaps_nothing_changes() -> None:
+def test_without_missing_values_nothing_changes() -> None:
     frame = gaps().dropna()
     one, other = (
         fit_table_model(frame, "price", estimator=regressor(missing)).predict_distribution(frame)
@@ -88,7 +88,7 @@ def test_without_gaps_nothing_changes() -> None:
 
 
 def test_an_empty_row_is_a_row_of_which_nothing_is_known() -> None:
-    # A linear model of independent features: its variance is that of the target over the rows.
+    # A linear model of independent features has the target's variance over the rows.
     frame = homes(600)[["area", "rooms"]].assign(price=lambda f: 1e3 * f["area"] + 2e4 * f["rooms"])
     linear = PBPRegressor((), missing="marginalize", random_state=0)
     model = fit_table_model(frame, "price", estimator=linear)
@@ -101,13 +101,13 @@ def test_an_empty_row_is_a_row_of_which_nothing_is_known() -> None:
 # ---- The commands
 
 
-def test_fit_says_how_many_rows_have_gaps(capfd: Captured) -> None:
+def test_fit_counts_rows_with_missing_values(capfd: Captured) -> None:
     assert call(FIT) == 0
     n = int(gaps()[:60].drop(columns="city").isna().any(axis=1).sum())
     assert f"{n} of 60 rows have missing numbers, which are marginalized" in capfd.readouterr().err
 
 
-def test_predict_in_chunks_takes_gaps_and_na(limits: Limits) -> None:
+def test_predict_in_chunks_takes_missing_values_and_na(limits: Limits) -> None:
     frame = gaps()[60:].reset_index(drop=True)
     frame.loc[3:5, "area"] = np.nan  # a whole chunk
     frame.astype({"area": object}).fillna({"area": "NA"}).to_csv("na.csv", index=False)
@@ -120,7 +120,7 @@ def test_predict_in_chunks_takes_gaps_and_na(limits: Limits) -> None:
     assert_allclose(written["std"], expected.std, rtol=1e-12)
 
 
-def test_parquet_has_gaps_of_its_own() -> None:
+def test_parquet_has_its_own_missing_values() -> None:
     frame = gaps()[60:].astype({"rooms": "Int64", "new": "boolean", "city": "string"})
     frame.to_parquet("new.parquet")
     assert call("predict g.pbp new.parquet -o out.parquet -q") == 0
@@ -146,7 +146,7 @@ def test_evaluate_update_and_info(capfd: Captured) -> None:
     assert "marginalized" in shown
 
 
-def test_the_report_of_rows_with_gaps() -> None:
+def test_the_report_of_rows_with_missing_values() -> None:
     frame = gaps()[60:].assign(rooms=np.nan)  # a feature without any value on these rows
     frame.to_csv("roomless.csv", index=False)
     assert call("evaluate g.pbp roomless.csv -q --report r.html") == 0
@@ -156,14 +156,13 @@ def test_the_report_of_rows_with_gaps() -> None:
     assert "different values of rooms" not in page
 
 
-def test_classes_and_ensembles_take_gaps() -> None:
-    options = "--target city --n-members 2 --missing marginalize -q -o c.pbp"
+def test_classes_take_gaps() -> None:
+    options = "--target city --missing marginalize -q -o c.pbp"
     frame = gaps().dropna(subset="city")
     frame.to_csv("cities.csv", index=False)
     assert call(f"fit --fast cities.csv --n-epochs 2 --hidden-layer-sizes 5 {options}") == 0
     model = probprop.load("c.pbp")
-    assert isinstance(model.estimator, PBPEnsemble)
-    assert all(type(m) is PBPClassifier for m in model.estimator.estimators_)
+    assert type(model.estimator) is PBPClassifier
     assert call("predict c.pbp cities.csv -o out.pq -q") == 0
     proba = model.estimator.predict_proba(
         np.column_stack([frame[k].astype(float) for k in ("rooms", "area", "new", "price")])
@@ -186,7 +185,7 @@ def fails(capfd: Captured, code: int, line: str, *fragments: str) -> str:
     return err
 
 
-def test_refused_where_that_is_asked_for(capfd: Captured) -> None:
+def test_refused_on_request(capfd: Captured) -> None:
     marginalize = "or fit with --missing marginalize"
     fails(
         capfd,
@@ -236,7 +235,7 @@ def test_a_column_without_any_value(capfd: Captured, name: str) -> None:
     fails(capfd, 1, f"{fit} --features rooms,{name} -q", words)
 
 
-def test_what_is_no_gap_is_still_refused(capfd: Captured) -> None:
+def test_other_invalid_values_are_still_refused(capfd: Captured) -> None:
     frame = gaps()[60:].astype({"area": object, "new": object})
     for name, value, words in (
         ("area", "large", "'area' must contain finite numbers, but has 'large' in row 8"),
@@ -252,7 +251,7 @@ def test_what_is_no_gap_is_still_refused(capfd: Captured) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_only_value_of_a_column_is_not_held_out(seed: int) -> None:
+def test_the_only_value_of_a_column_stays_in_the_training_set(seed: int) -> None:
     frame = pd.DataFrame({"a": np.arange(40.0), "rare": np.nan, "pair": np.nan})
     frame.loc[7, ["rare", "pair"]] = 1.0
     frame.loc[11, "pair"] = 2.0

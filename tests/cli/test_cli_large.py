@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def too_large(limits: Limits) -> None:
-    """Let every table be larger than memory, in chunks of a few rows and small piles."""
+    """Let every table be larger than memory, in chunks of a few rows and small partitions."""
     limits.tables_above_memory()
     limits.on_disk(4000)
     limits.chunks_of(90)
@@ -46,7 +46,7 @@ def weights(path: str) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("too_large")
-def test_a_large_table_is_fitted_in_blocks_and_judged(capfd: Captured) -> None:
+def test_a_large_table_is_fitted_in_blocks_and_scored(capfd: Captured) -> None:
     assert call(f"{FIT} --memory-limit 2GB -o large.pbp") == 0
     out, err = capfd.readouterr()
     assert "the table would take about 12 GB, more than the memory limit of 2 GB" in err
@@ -61,7 +61,7 @@ def test_a_large_table_is_fitted_in_blocks_and_judged(capfd: Captured) -> None:
     predicted = pd.read_csv("predicted.csv")["mean"]
     assert np.corrcoef(predicted, frame["price"])[0, 1] > 0.5
     [(mean, std)] = probprop.load("large.pbp").baseline
-    price = homes()[:500]["price"]  # a tenth of which is held out
+    price = homes()[:500]["price"]  # a tenth of which is the validation set
     assert (mean, std) == pytest.approx((price.mean(), price.std()), rel=0.1)
     assert call(f"{FIT} --memory-limit 3GB -o again.pbp") == 0
     assert np.array_equal(weights("large.pbp"), weights("again.pbp"))
@@ -76,11 +76,11 @@ def test_rows_that_name_themselves_and_classes(capfd: Captured) -> None:
     frame["price"] = np.where(frame["price"] > 3e5, "dear", "cheap")
     frame.loc[:4, "price"] = np.nan
     frame.to_csv("homes.csv", index=False)
-    assert call("fit homes.csv --target price --n-epochs 3 --n-members 2 -o classes.pbp") == 0
+    assert call("fit homes.csv --target price --n-epochs 3 -o classes.pbp") == 0
     err = capfd.readouterr().err
     assert "dropped 'id': looks like an identifier" in err
     assert "dropped 5 rows without 'price'" in err
-    assert "2 classes, 2 networks" in err
+    assert "2 classes" in err
 
 
 @pytest.mark.usefixtures("too_large")
@@ -98,7 +98,7 @@ def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> Non
 
 
 @pytest.mark.usefixtures("too_large")
-def test_settings_are_chosen_with_weights_and_reported(
+def test_hyperparameters_are_selected_with_weights_and_reported(
     capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
@@ -158,7 +158,7 @@ def test_known_errors_and_several_targets_go_to_disk(capfd: Captured) -> None:
 
 
 @pytest.mark.usefixtures("too_large")
-def test_a_checkpoint_is_kept_and_goes_on(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_kept_and_resumes(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call(f"{FIT} -o whole.pbp") == 0
     part, n_parts = scratch.Scratch.part, 0
 
@@ -303,7 +303,7 @@ def test_update_learns_a_large_table_block_by_block(capfd: Captured, limits: Lim
 # ---- Memory, measured
 
 
-# Not ru_maxrss: a child begins with that of the process that started it, here the tests'.
+# Not ru_maxrss: a child begins with the maximum of its parent, here the tests'.
 PEAK = """
 import re, sys
 from pathlib import Path

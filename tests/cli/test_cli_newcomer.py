@@ -106,7 +106,7 @@ def test_it_works_at_the_first_try(kind: str, capfd: Captured) -> None:
     assert_allclose(predicted, model.predict(frame), rtol=1e-9)
 
 
-def test_the_order_of_dates_is_that_of_the_fit() -> None:
+def test_the_order_of_dates_matches_the_fit() -> None:
     Path("t.csv").write_bytes(shop())
     assert call(f"fit t.csv {FIT} -q") == 0
     model = probprop.load("m.pbp")

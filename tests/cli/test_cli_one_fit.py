@@ -1,4 +1,4 @@
-"""`probprop fit` fits once: what is kept is judged, as in Python, by groups and in time too."""
+"""`probprop fit` fits once: the saved model is scored, as in Python, by groups and in time too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 import probprop
 from cli_tables import call, homes
-from probprop import Candidate, PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV, metrics
+from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, metrics
 from probprop.estimators.cv import policy
 from probprop.table import fit_table_model, read_table
 
@@ -64,10 +64,10 @@ def chosen(kind: Any = PBPRegressorCV) -> Any:
     return kind(budget="fast", n_jobs=-1, random_state=0)
 
 
-# ---- One fit, judged out of fold
+# ---- One fit, scored out of fold
 
 
-def test_forty_rows_are_judged_on_forty(capfd: Captured) -> None:
+def test_forty_rows_are_scored_on_forty(capfd: Captured) -> None:
     rows = written(visits())
     assert call(f"{FIT} --drop patient") == 0
     out, err = capfd.readouterr()
@@ -105,7 +105,7 @@ def test_the_file_keeps_the_scores_and_where_they_are_from(capfd: Captured) -> N
 def test_every_estimator_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written(visits())
     fits: list[int] = []
-    for kind in (PBPRegressorCV, PBPRegressor, PBPEnsemble):
+    for kind in (PBPRegressorCV, PBPRegressor):
         fit = kind.fit
 
         def spied(self: Any, X: Any, *args: Any, fit: Any = fit, **options: Any) -> Any:
@@ -127,7 +127,7 @@ def test_every_estimator_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None
         assert probprop.load("m.pbp").estimator.n_samples_seen_ == n
 
 
-def test_a_share_that_is_held_out_judges_instead(capfd: Captured) -> None:
+def test_a_test_share_is_scored_instead(capfd: Captured) -> None:
     rows = written(visits())
     assert call(f"{FIT} --drop patient --test-fraction 0.25 --report r.html --static") == 0
     out, err = capfd.readouterr()
@@ -140,7 +140,7 @@ def test_a_share_that_is_held_out_judges_instead(capfd: Captured) -> None:
     assert "The model was not trained on these samples" in Path("r.html").read_text()
 
 
-def test_without_rows_held_out_one_network_has_no_verdict(capfd: Captured) -> None:
+def test_without_a_test_set_one_network_has_no_verdict(capfd: Captured) -> None:
     written(visits())
     line = "fit t.csv --target y --drop patient --fast --n-epochs 2 -o m.pbp"
     assert call(f"{line} --test-fraction 0") == 0
@@ -236,7 +236,7 @@ def test_the_files_have_the_same_bytes(line: str, options: dict[str, Any]) -> No
 
 
 def folds_of(model: Any) -> list[np.ndarray]:
-    """Return the samples that each network held out, of the first partition."""
+    """Return the validation set of each network, of the first partition."""
     of = model.oof_members_[0]
     return [model.oof_rows_[of == k] for k in np.unique(of)]
 
@@ -254,7 +254,7 @@ def test_folds_keep_groups_together(capfd: Captured) -> None:
         assert not {*patients} & {*rows["patient"].drop(rows.index[rows_held])}
 
 
-def test_a_group_is_held_out_whole(capfd: Captured) -> None:
+def test_a_group_is_in_one_fold(capfd: Captured) -> None:
     """The patients differ by a constant: a share of each of them would make it known."""
     rows = written(visits(80))
     line = "fit t.csv --target y --group patient --fast --n-epochs 2 -o m.pbp"
@@ -282,7 +282,7 @@ def test_folds_predict_the_future_from_the_past(capfd: Captured) -> None:
         assert member.n_samples_seen_ == before
 
 
-def test_the_last_rows_in_time_are_held_out() -> None:
+def test_the_last_rows_in_time_are_the_test_set() -> None:
     frame = visits(40).assign(year=np.repeat(np.arange(2000, 2010), 4)).drop(columns="day")
     written(frame.sample(frac=1.0, random_state=0))
     line = "fit t.csv --target y --time year --drop patient --fast --n-epochs 2 -o m.pbp"

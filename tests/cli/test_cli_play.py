@@ -29,7 +29,7 @@ def test_it_writes_one_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert "none" in capfd.readouterr().err
 
 
-def test_the_page_asks_for_nothing() -> None:
+def test_the_page_makes_no_requests() -> None:
     page = play_page()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None

@@ -101,7 +101,7 @@ def test_every_prediction_can_be_read_back_to_four_digits(
     path = output or "out.csv"
     written = pd.read_csv(path, sep="\t" if path.endswith("tsv") else ",")
     exact = load("rates.pbp").predict_distribution(pd.read_csv("new.csv")).to_frame()
-    assert (exact["std"] > 1e3 * exact["lower"]).all()  # whose digits are not those of the std
+    assert (exact["std"] > 1e3 * exact["lower"]).all()  # whose digits differ from the std's
     for name in exact:
         np.testing.assert_allclose(written[name], exact[name], rtol=5.1e-4)
         assert np.isfinite(written[name]).all()

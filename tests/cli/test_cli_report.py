@@ -40,7 +40,7 @@ def test_the_report_of_a_fit_has_the_page() -> None:
     assert "Largest errors" not in text
 
 
-def test_without_rows_held_out_no_row_is_in_it_whole() -> None:
+def test_without_a_test_set_no_complete_row_is_in_it() -> None:
     assert call(f"{FIT} --test-fraction 0 --report all.html") == 0
     text = Path("all.html").read_text()
     assert ROWS not in text
@@ -52,7 +52,7 @@ def test_options_of_a_report_need_one(capfd: pytest.CaptureFixture[str]) -> None
     assert "--no-rows: it needs a report: give --report FILE too" in capfd.readouterr().err
 
 
-def test_report_writes_what_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+def test_report_writes_what_is_requested(capfd: pytest.CaptureFixture[str]) -> None:
     assert call(FIT) == 0
     assert call("report m.pbp sold.csv -o live.html") == 0
     assert "wrote live.html: 50 rows" in capfd.readouterr().err
@@ -61,8 +61,8 @@ def test_report_writes_what_is_asked_for(capfd: pytest.CaptureFixture[str]) -> N
     assert ROWS not in Path("none.html").read_text()
     assert call("report m.pbp sold.csv --static -o static.html") == 0
     assert PAGE not in Path("static.html").read_text()
-    assert call("evaluate m.pbp sold.csv -q --report judged.html") == 0
-    assert PAGE in Path("judged.html").read_text()
+    assert call("evaluate m.pbp sold.csv -q --report scored.html") == 0
+    assert PAGE in Path("scored.html").read_text()
     assert call("report m.pbp new.csv -o no-target.html") == 1
     assert not Path("no-target.html").exists()
 

@@ -38,7 +38,7 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("model", ["price", "city", "weighted"])
-def test_the_scores_are_those_of_evaluate_before(model: str, capfd: Captured) -> None:
+def test_the_scores_match_evaluate_before(model: str, capfd: Captured) -> None:
     assert call(f"evaluate {model}.pbp sold.csv") == 0
     expected = capfd.readouterr().out
     measure = "accuracy" if model == "city" else "log-likelihood"

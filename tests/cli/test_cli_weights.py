@@ -17,7 +17,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call
 from model_files import header_of, refused
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop.table import TableError, TableModel, fit_table_model, read_table
 from probprop.table.target import Counting
 
@@ -30,13 +30,13 @@ FIT = (
 
 def stars(n: int = 80) -> pd.DataFrame:
     rng = RandomState(0)
-    frame = pd.DataFrame({"colour": rng.standard_normal(n), "size": rng.uniform(1.0, 9.0, n)})
+    frame = pd.DataFrame({"color": rng.standard_normal(n), "size": rng.uniform(1.0, 9.0, n)})
     frame["light_error"] = rng.choice([0.0, 0.5, 3.0], n)
     frame["n"] = rng.choice([0, 1, 4], n)
-    frame["light"] = 50.0 + 9.0 * frame["colour"] + rng.normal(0.0, 1.0, n)
+    frame["light"] = 50.0 + 9.0 * frame["color"] + rng.normal(0.0, 1.0, n)
     frame["other"] = frame["size"] ** 2
     frame["other_error"] = 0.25 * frame["light_error"]
-    return frame.assign(kind=np.where(frame["colour"] > 0, "warm", "cold"))
+    return frame.assign(kind=np.where(frame["color"] > 0, "warm", "cold"))
 
 
 @pytest.fixture(autouse=True)
@@ -63,17 +63,17 @@ def assert_same(model: PBPRegressor | PBPClassifier, other: PBPRegressor | PBPCl
 # ---- fit
 
 
-def test_fit_is_that_of_the_regressor(capsys: Captured) -> None:
+def test_fit_matches_the_regressor(capsys: Captured) -> None:
     line = f"{FIT} --target light --weight n --error light_error --test-fraction 0"
     assert call(line) == 0
     frame = stars()[:60]
     counted = frame[frame["n"] > 0]
     assert f"dropped {60 - len(counted)} rows of weight 0" in capsys.readouterr().err
     model = loaded()
-    assert model.features == ["colour", "size"]
+    assert model.features == ["color", "size"]
     assert model.counting == Counting("n", ("light_error",))
     expected = PBPRegressor((4,), n_epochs=3, random_state=0).fit(
-        frame[["colour", "size"]].to_numpy(), frame["light"], frame["n"], y_std=frame["light_error"]
+        frame[["color", "size"]].to_numpy(), frame["light"], frame["n"], y_std=frame["light_error"]
     )
     assert_same(model.estimator, expected)
 
@@ -86,7 +86,7 @@ def test_errors_of_several_targets() -> None:
     assert call(f"{line} --test-fraction 0 --error light_error,other_error") == 0
     frame = stars()[:60]
     expected = PBPRegressor((4,), n_epochs=3, random_state=0).fit(
-        frame[["colour", "size"]].to_numpy(),
+        frame[["color", "size"]].to_numpy(),
         frame[["light", "other"]].to_numpy(),
         y_std=frame[["light_error", "other_error"]].to_numpy(),
     )
@@ -97,13 +97,12 @@ def test_classes_have_weights() -> None:
     line = (
         "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o m.pbp --features colour,size"
     )
-    assert call(f"{line} --target kind --weight n --n-members 2 --test-fraction 0 -q") == 0
+    assert call(f"{line} --target kind --weight n --test-fraction 0 -q") == 0
     frame = stars()[:60]
-    expected = PBPEnsemble(PBPClassifier((4,), n_epochs=3, random_state=0), 2).fit(
+    expected = PBPClassifier((4,), n_epochs=3, random_state=0, missing="marginalize").fit(
         frame[["colour", "size"]].to_numpy(), frame["kind"], frame["n"]
     )
-    for a, b in zip(loaded().estimator.estimators_, expected.estimators_, strict=True):
-        assert_same(a, b)
+    assert_same(loaded().estimator, expected)
 
 
 def test_rows_of_weight_zero_are_no_categories() -> None:
@@ -120,7 +119,7 @@ def test_rows_of_weight_zero_are_no_categories() -> None:
 
 def test_predictions_do_not_need_the_columns(capsys: Captured) -> None:
     assert call(f"{FIT} --target light --weight n --error light_error") == 0
-    stars()[60:][["colour", "size"]].to_csv("bare.csv", index=False)
+    stars()[60:][["color", "size"]].to_csv("bare.csv", index=False)
     capsys.readouterr()
     assert call("predict m.pbp bare.csv -o bare-out.csv") == 0
     assert call("predict m.pbp new.csv -o new-out.csv") == 0
@@ -142,7 +141,7 @@ def measured(n: int, factor: float = 1.0, seed: int = 0) -> pd.DataFrame:
     return frame.assign(n=factor * frame["n"])
 
 
-def test_rows_are_judged_at_their_weights(capsys: Captured) -> None:
+def test_rows_are_scored_at_their_weights(capsys: Captured) -> None:
     measured(400).to_csv("few.csv", index=False)
     test = measured(300, seed=1)
     test.loc[len(test)] = [0.0, 0.0, 1e6]  # of weight 0
@@ -200,7 +199,7 @@ def test_update_takes_the_columns(capsys: Captured) -> None:
     n = int((new["n"] > 0).sum())
     assert f"with {n} rows" in capsys.readouterr().err
     expected = before.estimator.partial_fit(
-        new[["colour", "size"]].to_numpy(), new["light"], new["n"], y_std=new["light_error"]
+        new[["color", "size"]].to_numpy(), new["light"], new["n"], y_std=new["light_error"]
     )
     assert_same(loaded().estimator, expected)
     new.drop(columns="n").to_csv("without.csv", index=False)
@@ -216,7 +215,7 @@ def test_a_file_without_them_has_none_and_a_wrong_one_is_refused(here: Path) -> 
     assert call(f"{FIT} --target light --weight n --error light_error -q") == 0
     for key, value, reason in (
         ("weight", 3, "not of type str"),
-        ("weight", "colour", "a column of the table has two roles"),
+        ("weight", "color", "a column of the table has two roles"),
         ("error", [3], "counting/error/0 is missing or not of type str"),
         ("error", ["n"], "a column of the table has two roles"),
     ):
@@ -263,6 +262,6 @@ def test_bad_columns_are_named(options: str, message: str, capsys: Captured) -> 
 
 
 def test_classes_have_no_errors(capsys: Captured) -> None:
-    line = "fit --fast stars.csv --target kind --features colour,size --error light_error -o m.pbp"
+    line = "fit --fast stars.csv --target kind --features color,size --error light_error -o m.pbp"
     assert call(line) != 0
     assert "is a class, which has no measurement error" in " ".join(capsys.readouterr().err.split())

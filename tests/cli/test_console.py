@@ -133,7 +133,7 @@ def test_epochs_and_rows_have_lines_too() -> None:
 
 
 @pytest.mark.parametrize(("quiet", "is_terminal"), [(True, False), (False, True)])
-def test_no_lines_with_quiet_or_beside_a_bar(quiet: bool, is_terminal: bool) -> None:
+def test_no_lines_with_quiet_or_with_a_bar(quiet: bool, is_terminal: bool) -> None:
     clock = Clock()
     terminal, stream = terminal_with(clock, quiet=quiet, is_terminal=is_terminal)
     with terminal.share("fitting") as reach:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,23 +81,6 @@ def test_rows_are_read_again_by_their_numbers(
     np.testing.assert_array_equal(found.index, numbers)
 
 
-# ---- Folds and candidates as tasks of joblib's backend
-
-
-@pytest.mark.parametrize("kind", [PBPRegressorCV, PBPClassifierCV])
-def test_tasks_of_the_cluster_make_the_networks_of_one_thread(client: Client, kind: Any) -> None:
-    frame = table(600)
-    frame.iloc[::50, 0] = np.nan  # gaps go with the rows
-    y = frame["y"] if kind is PBPRegressorCV else frame["y"] > 50.0
-    alone = small(kind, missing="marginalize", n_jobs=1).fit(frame[FEATURES], y)
-    with joblib.parallel_config("dask", client=client):
-        shared = small(kind, missing="marginalize", n_jobs=-1).fit(frame[FEATURES], y)
-    assert bits(shared) == bits(alone)
-    assert repr(shared.calibration_) == repr(alone.calibration_)
-    assert [trial.scores for trial in shared.trials_] == [trial.scores for trial in alone.trials_]
-    assert shared.predict(frame[FEATURES]).tobytes() == alone.predict(frame[FEATURES]).tobytes()
-
-
 # ---- All rows by rounds
 
 
@@ -126,7 +108,7 @@ def test_choice_on_a_sample_networks_on_all_rows(
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
-    # The rows held out are rows of the files, and each was predicted by the network of its fold.
+    # Out-of-fold samples are rows of the files, each predicted by the network of its fold.
     assert len(model.oof_rows_) == 1500
     assert len(set(model.oof_rows_)) == 1500
     rows = frame.iloc[model.oof_rows_]
@@ -134,7 +116,7 @@ def test_choice_on_a_sample_networks_on_all_rows(
     within = np.abs(rows["y"] - model.oof_predictive_.mean) < 2.0 * model.oof_predictive_.std
     assert 0.92 < within.mean() < 0.98
     of_new = model.predict_distribution(new[FEATURES]).logpdf(new["y"])
-    assert abs(log_p.mean() - of_new.mean()) < 0.15  # calibration is honest
+    assert abs(log_p.mean() - of_new.mean()) < 0.15  # out-of-fold calibration holds on new rows
 
     # As good as on one machine, and with its range.
     alone = small().fit(frame[FEATURES], frame["y"])
@@ -166,14 +148,14 @@ def test_a_far_value_is_bounded_in_the_shards(client: Client, tmp_path: Path) ->
 
 
 def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:
-    """Targets of the first fold are wild: only the other network knows."""
+    """Targets of the first fold are outliers: only the other network is trained on them."""
     frame = table(400)
     X = da.from_array(frame[FEATURES].to_numpy(), chunks=(200, 3))
     dealt = Folds(np.random.RandomState(0).randint(2**31 - 1), n_folds=2)
     everything = np.arange(200)
     own = [200 * k + np.setdiff1d(everything, dealt.learned(k, 200, fold=0)) for k in (0, 1)]
     wild = frame["y"].to_numpy().copy()
-    # Not so wild that the other fold has less than a tenth of the scale of all targets.
+    # Not so far that the other fold has less than a tenth of the scale of all targets.
     wild[np.concatenate(own)] += 3.0 * wild.std()
 
     def fitted(y: Any) -> Any:
@@ -221,7 +203,9 @@ def test_folds_of_one_value_have_the_scale_of_all_rows(client: Client, tmp_path:
     np.testing.assert_allclose(stds[1], stds[0], rtol=1e-6)
 
 
-def test_classes_text_and_gaps_become_a_table_model(client: Client, tmp_path: Path) -> None:
+def test_classes_text_and_missing_values_become_a_table_model(
+    client: Client, tmp_path: Path
+) -> None:
     frame = table(1200)
     frame["kind"] = np.where(frame["a"] > 0.0, "warm", "cold")
     frame["label"] = np.where(frame["y"] > 50.0, "high", "low")
@@ -268,7 +252,7 @@ def test_what_a_cluster_does_not_take_is_refused(client: Client, tmp_path: Path)
     )
 
 
-def test_a_choice_and_its_networks_go_on_from_their_checkpoints(
+def test_a_choice_and_its_networks_resume_from_their_checkpoints(
     client: Client, tmp_path: Path, limits: Limits
 ) -> None:
     limits.seconds_between_checkpoints(0.0)

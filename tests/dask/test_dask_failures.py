@@ -94,7 +94,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_coordinator_killed_goes_on_from_its_checkpoint(tmp_path: Path, limits: Limits) -> None:
+def test_a_killed_coordinator_resumes_from_its_checkpoint(tmp_path: Path, limits: Limits) -> None:
     limits.seconds_between_checkpoints(0.0)
     pattern, path = in_files(table(30_000), tmp_path / "data", 3), tmp_path / "c"
     script = tmp_path / "coordinator.py"

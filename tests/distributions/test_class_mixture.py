@@ -92,7 +92,7 @@ def test_information_against_many_draws(K: int, scale: float) -> None:
     assert_allclose(drawn_information(mean, std), expected, rtol=0.08)
 
 
-def test_two_classes_as_a_multinomial_know_what_the_probit_knows() -> None:
+def test_two_classes_as_a_multinomial_have_the_epistemic_uncertainty_of_the_probit() -> None:
     # The difference of two outputs with unit noise each is a probit scaled by sqrt(2).
     mean, std = np.array([[0.3, -0.5], [2.0, 0.0]]), np.array([[1.0, 2.0], [0.2, 0.1]])
     two = multinomial(mean, std)

@@ -175,7 +175,7 @@ class TestRows:
 
 class TestNoiseOfEveryRow:
     @pytest.mark.parametrize("p", OF_TARGETS)
-    def test_the_shape_is_that_of_the_mean(self, p: TargetDistribution) -> None:
+    def test_the_shape_matches_the_mean(self, p: TargetDistribution) -> None:
         assert p.aleatoric_std.shape == p.epistemic_std.shape == p.mean.shape
         assert_allclose(p.var, p.epistemic_std**2 + p.aleatoric_std**2)
         assert_allclose(p.std**2, p.var)

@@ -75,7 +75,7 @@ def test_rows_with_different_tails_have_the_quantiles_of_rows_alone() -> None:
         assert_allclose(1.0 - alone.cdf(upper[i]), 0.025, rtol=1e-10)
 
 
-def test_moments_and_intervals_are_those_of_draws() -> None:
+def test_moments_and_intervals_match_draws() -> None:
     p = Mixture.of_one([[1.0, -2.0]], [[2.0, 0.1]], [1.0, 3.0], tail=[0.5, 1.5])
     draws = p.rvs(200_000, random_state=0)
     assert draws.shape == (200_000, 1, 2)

@@ -180,7 +180,7 @@ class TestQuantiles:
 
     def test_components_that_hardly_overlap(self) -> None:
         p = Mixture(np.array([[0.0], [1e6]]), np.zeros((2, 1)), np.array([[1e-3], [1.0]]))
-        # Half the probability is at each: the quantiles are those of the one or the other.
+        # Half the probability is at each: the quantiles are either one's.
         assert_allclose(p.ppf(0.25), [0.0], atol=1e-7)
         assert_allclose(p.ppf(0.75), [1e6], rtol=1e-12)
 

@@ -33,7 +33,7 @@ def one(
 
 
 def predictive(alpha: float = 6.0, *, student_t: bool = True, scale: float = 1.0) -> Mixture:
-    """Four rows whose model variance is between none and 700 times that of the noise."""
+    """Four rows whose epistemic variance is 0 to 700 times the aleatoric one."""
     return one(scale * MEAN, scale * EPISTEMIC_STD, scale * 1.5, alpha, student_t)
 
 

@@ -22,6 +22,7 @@ from probprop.distributions.recalibrated import (
 )
 
 N = 400
+FOLD = np.arange(N) % 5
 KINDS = ["identity", "bounded", "root"]
 
 
@@ -42,7 +43,7 @@ def two_modes(
 def learned(kind: str) -> tuple[Recalibrated, np.ndarray]:
     base, y = two_modes(kind)
     support = (4.0, np.inf) if kind == "bounded" else (-np.inf, np.inf)
-    p = recalibrated(base, y, support=support)
+    p = recalibrated(base, y, FOLD, support=support)
     assert p is not None
     return p.recalibration.apply(base[:5]), y
 
@@ -113,10 +114,10 @@ def stats_cumulative(density: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.cumsum(0.5 * (density[1:] + density[:-1]) * steps, axis=0)
 
 
-def test_the_masses_are_those_of_the_kernel_density() -> None:
+def test_the_masses_match_the_kernel_density() -> None:
     """Without cells and bins, as the equation has it."""
     base, y = two_modes()
-    p = recalibrated(base, y)
+    p = recalibrated(base, y, FOLD)
     assert p is not None
     shape = p.recalibration
     t = stats.t(shape.dof, scale=np.sqrt((shape.dof - 2.0) / shape.dof))
@@ -130,33 +131,38 @@ def test_the_masses_are_those_of_the_kernel_density() -> None:
     assert_allclose(np.cumsum(found, axis=1)[:, :-1], G, atol=0.02)
 
 
-def test_a_sample_is_left_out_of_its_own_distribution() -> None:
+def test_the_fold_of_a_sample_is_left_out_of_its_distribution() -> None:
     base, y = two_modes()
-    p = recalibrated(base, y)
+    p = recalibrated(base, y, FOLD)
     assert p is not None
-    assert p.left_out is not None
-    shape, i = p.recalibration, 7
-    x = (location_of(base)[i] - shape.center) / shape.scale
-    own_cell = np.argmin(((x - shape.cells) ** 2).sum(axis=1))
-    at = np.flatnonzero((shape.cell == own_cell) & (shape.bin == p.left_out.bin[i]))
-    count = shape.count.copy()
-    count[at] -= 1.0
-    without = replace(shape, count=count).apply(base[i])
-    assert_allclose(p[i].logpdf(y[i]), without.logpdf(y[i]), rtol=1e-9)
+    shape, other = p.recalibration, FOLD[7] != FOLD
+    t = stats.t(shape.dof, scale=np.sqrt((shape.dof - 2.0) / shape.dof))
+    bins = np.searchsorted(SCORES, ndtri(t.cdf((y - base.mean) / base.std)))
+    x = (location_of(base) - shape.center) / shape.scale
+    cell = ((x[:, np.newaxis] - shape.cells) ** 2).sum(axis=2).argmin(axis=1)
+    ones = np.ones(other.sum())
+    without = replace(shape, cell=cell[other], bin=bins[other], count=ones).apply(base[7])
+    assert_allclose(p[7].logpdf(y[7]), without.logpdf(y[7]), rtol=1e-9)
+
+
+def test_copies_in_a_fold_do_not_teach_one_another() -> None:
+    base, _ = two_modes()
+    y, copies = base.rvs(1, random_state=0)[0], np.repeat(np.arange(N), 3)
+    assert recalibrated(base[copies], y[copies], FOLD[copies]) is None
 
 
 def test_what_has_its_shape_already_is_left_alone() -> None:
     base, _ = two_modes()
-    assert recalibrated(base, base.rvs(1, random_state=0)[0]) is None
+    assert recalibrated(base, base.rvs(1, random_state=0)[0], FOLD) is None
     few, y = two_modes()
-    assert recalibrated(few[:50], y[:50]) is None
+    assert recalibrated(few[:50], y[:50], FOLD[:50]) is None
 
 
 def test_weights_count_like_copies() -> None:
     base, y = two_modes()
     w = np.where(np.arange(N) < 100, 3.0, 1.0)
     rows = np.repeat(np.arange(N), w.astype(int))
-    one, copies = recalibrated(base, y, w), recalibrated(base[rows], y[rows])
+    one, copies = recalibrated(base, y, FOLD, w), recalibrated(base[rows], y[rows], FOLD[rows])
     assert one is not None
     assert copies is not None
     assert one.recalibration.dof == copies.recalibration.dof
@@ -168,7 +174,7 @@ class TestSupport:
         mean = rng.uniform(-1.0, 1.0, 300)
         base = Mixture.of_one(mean, np.zeros(300), np.ones(300))
         y = np.clip(mean + rng.standard_normal(300), 0.0, 1.0)
-        p = recalibrated(base, y, support=(0.0, 1.0))
+        p = recalibrated(base, y, FOLD[:300], support=(0.0, 1.0))
         assert p is not None
         assert (p.ppf(0.01) == 0.0).any()
         assert (p.cdf(-1e-9) == 0.0).all()
@@ -188,7 +194,7 @@ class TestSupport:
         mean = rng.uniform(-1.0, 3.0, n)
         base = Mixture.of_one(mean, np.zeros(n), np.ones(n))
         y = np.maximum(mean + rng.standard_normal(n), 0.0)
-        p = recalibrated(base, y, support=(0.0, np.inf), enforce=True)
+        p = recalibrated(base, y, FOLD[: len(y)], support=(0.0, np.inf), enforce=True)
         assert p is not None
         assert (len(p.recalibration.cells) > 0) == learned
         far = p.recalibration.apply(Mixture.of_one([-1.0, -5.0, -1e3], np.zeros(3), np.ones(3)))
@@ -203,7 +209,7 @@ class TestSupport:
         rng = RandomState(0)
         base = Mixture.of_one(rng.uniform(0.0, 3.0, 60), np.zeros(60), 1.0)
         y = np.abs(base.rvs(1, random_state=1)[0])
-        p = recalibrated(base, y, support=(0.0, np.inf), enforce=True)
+        p = recalibrated(base, y, FOLD[: len(y)], support=(0.0, np.inf), enforce=True)
         assert p is not None
         assert len(p.recalibration.cells) == 0
         assert "support [0, inf)" in repr(p)
@@ -213,4 +219,4 @@ class TestSupport:
 
     def test_a_support_that_costs_nothing_changes_nothing(self) -> None:
         base, _ = two_modes()
-        assert recalibrated(base, base.rvs(1, 0)[0], support=(-50.0, np.inf)) is None
+        assert recalibrated(base, base.rvs(1, 0)[0], FOLD, support=(-50.0, np.inf)) is None

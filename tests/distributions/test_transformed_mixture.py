@@ -46,7 +46,7 @@ class TestBoxCox:
         assert_allclose(np.log(slope), g.log_jacobian(y), rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("power", POWERS)
-    def test_the_slope_is_that_of_the_inverse(self, power: float) -> None:
+    def test_the_slope_matches_the_inverse(self, power: float) -> None:
         g, z, step = BoxCox(power, 3.0), np.linspace(-3.0, 3.0, 8), 1e-6
         expected = (g.inverse(z + step) - g.inverse(z - step)) / (2.0 * step)
         assert_allclose(g.slope(z), expected, rtol=1e-8)
@@ -264,7 +264,7 @@ class TestDistribution:
         p = TransformedMixture(z, BoxCox(power, 2.0))
         draws = p.rvs(200_000, random_state=0)
         assert_allclose((draws < p.ppf(0.2)).mean(axis=0), 0.2, atol=0.005)
-        # With heavy tails the moments are those of Gaussians, to the second order.
+        # With heavy tails the moments equal a Gaussian's, to the second order.
         is_heavy = z.tail is not None
         assert_allclose(draws.mean(axis=0), p.mean, rtol=0.03 if is_heavy else 0.005)
         if not is_heavy:

@@ -50,7 +50,7 @@ def test_an_isolated_value_is_an_outlier(far: float) -> None:
     assert 0.0 < (bounded[17, 0] - end) * np.sign(far) < 0.5
 
 
-def test_the_gap_follows_the_tail() -> None:
+def test_the_margin_follows_the_tail() -> None:
     light, heavy = np.sort(NORMAL, axis=0), np.sort(np.exp(2.0 * NORMAL), axis=0)
     for x, gap, isolated in ((light, 5.0, True), (heavy, 5.0, False), (heavy, 12.0, True)):
         X = x.copy()

@@ -132,7 +132,7 @@ def test_a_set_is_one_column_of_a_prior_and_rare_levels_are_refined_less_often()
     assert _due(encoded(X[:, :2], fit_piecewise(X[:, :2], 200)), range(1, 9)) is None
 
 
-def test_a_fit_is_that_of_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_matches_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = table()
     X, y = frame[["x", "place"]], frame["y"]
     options: dict[str, Any] = {"candidates": [ENCODED], "dtype": "float64"}

@@ -196,7 +196,7 @@ def test_rows_are_written_in_the_dtype_that_is_wanted(given_as: Any, wanted: Any
     assert encode(X, state, np.dtype(wanted)).dtype == wanted
 
 
-def test_the_moments_of_ramps_are_those_of_their_values() -> None:
+def test_the_moments_of_ramps_match_their_values() -> None:
     x = np.concatenate([mixed()[:, 1], np.zeros(10_000)])
     knots = np.array([0.0, 1e-3, 1.0, 50.0, x.max()])
     ramps = np.clip((x[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
@@ -342,7 +342,7 @@ def test_many_rows_lend_their_quantiles_to_a_sample(monkeypatch: pytest.MonkeyPa
     for a, b in zip(vars(state).values(), vars(again).values(), strict=True):
         assert_array_equal(a, b)
     assert_allclose(state.knots[0], np.linspace(0.0, 1.0, 9), atol=0.08)
-    assert state.knots[1][-1] == 5.0  # the ends are those of all rows
+    assert state.knots[1][-1] == 5.0  # the ends are taken over all rows
     Z = encode(X, state)
     assert_allclose([*Z[:, :2].std(axis=0), *(Z[:, 2:] ** 2).mean(axis=0)], 1.0)  # and the scales
 
@@ -365,7 +365,7 @@ def test_a_range_that_no_float_holds_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e300), (np.float32, 1e38)])
-def test_a_value_too_large_when_standardised_is_refused(dtype: Any, size: float) -> None:
+def test_a_value_too_large_when_standardized_is_refused(dtype: Any, size: float) -> None:
     state = fit_piecewise(1e-20 * np.arange(5.0)[:, None], 2)
     with pytest.raises(ValueError, match=r"column 0 that is too large for dtype float"):
         encode(np.array([[size]], dtype), state)

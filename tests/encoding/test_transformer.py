@@ -58,7 +58,7 @@ def test_names() -> None:
         "far",
         "age from 20 to 25",
         "age from 25 to 61.5",
-        "far from 1000000 to 1000001",  # as many digits as tell the knots apart
+        "far from 1000000 to 1000001",  # enough digits to distinguish the knots
         "far from 1000001 to 1000002",
     ]
     with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 
 X = np.random.RandomState(0).standard_normal((60, 3))
 Y = X[:, 0] + 0.1 * np.random.RandomState(1).standard_normal(60)
@@ -26,7 +26,7 @@ def with_entry(a: np.ndarray, index: object, value: float) -> np.ndarray:
 
 
 def assert_sensible(fitted: PBPRegressor, inputs: np.ndarray, size: float) -> None:
-    """Finite means no larger than the data, positive and finite error bars."""
+    """Finite means no larger than the data, positive and finite standard deviations."""
     mean, std = fitted.predict(inputs, return_std=True)
     assert np.isfinite(mean).all()
     assert (np.abs(mean) <= size).all()
@@ -64,7 +64,7 @@ def test_data_that_is_refused(method, X, y, message):
         getattr(model(), method)(X, y)
 
 
-@pytest.mark.parametrize("estimator", [PBPRegressor(), PBPClassifier(), PBPEnsemble()])
+@pytest.mark.parametrize("estimator", [PBPRegressor(), PBPClassifier()])
 @pytest.mark.parametrize("as_array", [False, True])
 def test_text_says_where_it_is_handled(estimator, as_array):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["1", "2"], "city": ["Rome", "Oslo"]})
@@ -231,7 +231,7 @@ def test_extreme_units(scale, what):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_an_outlier_of_1000_standard_deviations_in_a_stream(where, dtype):
-    """Absorbed by partial_fit as it comes: the noise estimate takes it, the model survives."""
+    """partial_fit updates on an outlier: the noise estimate grows, the mean stays finite."""
     stream = model(dtype=dtype).fit(X, Y)
     outlier = Y.mean() + 1000.0 * Y.std()
     rows, targets = X[:30].copy(), Y[:30].copy()
@@ -248,7 +248,7 @@ def test_an_outlier_of_1000_standard_deviations_in_a_stream(where, dtype):
 
 
 @pytest.mark.parametrize("where", [0, -1])
-def test_an_outlier_of_1000_standard_deviations_without_standardisation(where):
+def test_an_outlier_of_1000_standard_deviations_without_standardization(where):
     targets = Y.copy()
     targets[where] = 1000.0
     with pytest.warns(RuntimeWarning, match="`history_` has the counts per epoch"):

@@ -1,4 +1,4 @@
-"""A fit that was broken off goes on from its checkpoint, to the same bits."""
+"""An interrupted fit resumes from its checkpoint, to the same bits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from numpy.random import RandomState
 
 from limits import Limits
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
+from probprop import PBPClassifier, PBPRegressor, fit
 from probprop.estimators.base import PBPEstimator
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
@@ -72,7 +72,7 @@ MODELS = {
 # Rounds of so few rows hold up many variances of the network of the noise.
 @pytest.mark.filterwarnings("ignore::probprop.inference.training.UpdateWarning")
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_the_same_call_goes_on_to_the_same_bits(model: PBPEstimator, tmp_path: Path) -> None:
+def test_the_same_call_resumes_to_the_same_bits(model: PBPEstimator, tmp_path: Path) -> None:
     X, y = rows()
     if isinstance(model, PBPClassifier):
         y = (y > 0).astype(int)
@@ -120,7 +120,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize(("message", "changed"), CHANGED.items(), ids=CHANGED)
-def test_other_settings_are_refused(message: str, changed: dict, tmp_path: Path) -> None:
+def test_other_parameters_are_refused(message: str, changed: dict, tmp_path: Path) -> None:
     X, y = rows(200)
     params = {"hidden_layer_sizes": (4,), "n_epochs": 4, "random_state": 0}
     PBPRegressor(**params).fit(X, y, checkpoint=tmp_path / "c")
@@ -143,9 +143,6 @@ AS_NUMPY = {
 }
 FITS: dict[str, Callable[..., Any]] = {
     "network": lambda path, **own: PBPRegressor(**own).fit(*rows(60), checkpoint=path),
-    "ensemble": lambda path, **own: PBPEnsemble(
-        PBPRegressor(**own), 1, random_state=own["random_state"]
-    ).fit(*rows(60), checkpoint=path),
     "blocks": lambda path, **own: fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
     "blocks on disk": lambda path, **own: fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
 }
@@ -153,7 +150,7 @@ FITS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", AS_NUMPY)
 @pytest.mark.parametrize("kind", FITS)
-def test_settings_that_numpy_holds_are_compared_by_value(
+def test_parameters_of_numpy_types_are_compared_by_value(
     kind: str, name: str, tmp_path: Path, limits: Limits
 ) -> None:
     if kind == "blocks on disk":
@@ -229,7 +226,7 @@ sys.stdout.buffer.write(model.posterior_.m_w[0].tobytes().hex().encode())
 @pytest.mark.process
 @pytest.mark.parametrize("n_shards", ["None", "2"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_killed_and_interrupted_fits_go_on(how: int, n_shards: str, tmp_path: Path) -> None:
+def test_killed_and_interrupted_fits_resume(how: int, n_shards: str, tmp_path: Path) -> None:
     def command(path: str) -> list[str]:
         return [sys.executable, "-c", SCRIPT, path, n_shards]
 
@@ -255,6 +252,6 @@ def test_killed_and_interrupted_fits_go_on(how: int, n_shards: str, tmp_path: Pa
         subprocess.run(command(p), check=True, capture_output=True, env=environment, text=True)
         for p in (path, "")
     )
-    assert begun > 1  # the second run went on
+    assert begun > 1  # the second run resumed
     assert resumed.stdout.splitlines()[-1] == whole.stdout.splitlines()[-1]
     assert len(resumed.stdout.splitlines()) < len(whole.stdout.splitlines())

@@ -1,4 +1,4 @@
-"""Damaged and crafted checkpoints are refused in one sentence, or a training goes on from them.
+"""Damaged and crafted checkpoints are refused in one sentence, or a training resumes from them.
 
 What is done to a file follows from the number of the mutation alone.
 """
@@ -69,7 +69,7 @@ FITS: dict[str, Callable[..., Any]] = {
 
 @pytest.fixture
 def written(tmp_path: Path, limits: Limits, kind: str) -> bytes:
-    """Return the checkpoint of a fit that was broken off."""
+    """Return the checkpoint of an interrupted fit."""
     limits.seconds_between_checkpoints(0.0)
     limits.on_disk(500)
     path = tmp_path / "c"
@@ -79,7 +79,7 @@ def written(tmp_path: Path, limits: Limits, kind: str) -> bytes:
 
 
 def check(kind: str, content: bytes, path: Path) -> bool:
-    """Return whether the content was refused; if not, the training goes on from it."""
+    """Return whether the content was refused; if not, the training resumes from it."""
     path.write_bytes(content)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from labelled import Split, small
+from labeled import Split, small
 from probprop import Epoch, PBPClassifier
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
@@ -32,7 +32,7 @@ def test_scikit_learn_checks(estimator, check):
 # ---- Probabilities
 
 
-def test_probabilities_are_those_of_draws(split):
+def test_probabilities_match_draws(split):
     X, X_test, y, _ = split
     predicted = small().fit(X, y).predict_distribution(X_test[:20])
     n = 100_000
@@ -135,9 +135,9 @@ def test_relabelling_the_outputs_relabels_the_posterior(engine, likelihood, K):
 def test_separable_classes(hidden, n_classes):
     random = RandomState(0)
     angle = 2.0 * np.pi * np.arange(n_classes) / n_classes
-    centres = 6.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    centers = 6.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     y = np.arange(400) % n_classes
-    X = centres[y] + random.standard_normal((400, 2))
+    X = centers[y] + random.standard_normal((400, 2))
     model = PBPClassifier(hidden, random_state=0).fit(X[:200], y[:200])
     assert model.score(X[200:], y[200:]) >= 0.99
     assert log_loss(y[200:], model.predict_proba(X[200:])) < 0.1
@@ -185,7 +185,7 @@ def test_labels_are_learned_as_well_together_as_alone(labels):
     assert together < 1.05 * alone
 
 
-def test_what_the_model_does_not_know_grows_away_from_the_data(wine):
+def test_epistemic_uncertainty_grows_away_from_the_data(wine):
     X, X_test, y, _ = wine
     model = PBPClassifier(random_state=0).fit(X, y)
     near = model.predict_distribution(X_test)

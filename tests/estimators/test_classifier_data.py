@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labelled import small
+from labeled import small
 from probprop import PBPClassifier
 
 # ---- partial_fit
@@ -48,7 +48,7 @@ def test_partial_fit_of_classes_that_come_later(wine):
     assert model.predict_proba(X).shape == (len(X), 3)
 
 
-def test_partial_fit_goes_on_after_fit_without_classes(split):
+def test_partial_fit_continues_after_fit_without_classes(split):
     X, _, y, _ = split
     model = small().fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
     assert (model.n_iter_, model.n_samples_seen_) == (6, len(X))
@@ -116,11 +116,11 @@ def test_classes_that_are_refused() -> None:
         model.partial_fit(X, Y.astype(str))
     with pytest.raises(ValueError, match=r"must be \(n_samples,\), classes as on the first call"):
         model.partial_fit(X, np.eye(3, dtype=int)[Y])
-    labelled = small().fit(X, np.eye(3, dtype=int)[Y])
+    labeled = small().fit(X, np.eye(3, dtype=int)[Y])
     with pytest.raises(ValueError, match=r"must be \(n_samples, 3\), a matrix of labels"):
-        labelled.partial_fit(X, Y)
+        labeled.partial_fit(X, Y)
     with pytest.raises(ValueError, match=r"must be \(n_samples, 3\), a matrix of labels"):
-        labelled.partial_fit(X, np.eye(3, dtype=int)[Y][:, :2])
+        labeled.partial_fit(X, np.eye(3, dtype=int)[Y][:, :2])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from limits import Limits
-from probprop import PBPClassifier, PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV
+from probprop import PBPClassifier, PBPClassifierCV, PBPRegressor, PBPRegressorCV
 from probprop.estimators import cost
 from probprop.estimators.cost import cost_in_words
 
@@ -25,7 +25,7 @@ MODELS = {
 }
 
 
-def labelled(n_classes: int) -> tuple[Any, Any]:
+def labeled(n_classes: int) -> tuple[Any, Any]:
     y = np.arange(80) % n_classes
     return np.column_stack([np.cos(y), np.sin(y)]), y
 
@@ -36,16 +36,16 @@ def test_it_is_the_first_line_of_a_verbose_fit(
 ) -> None:
     limits.costs_told_from(0.0)
     model = MODELS[word].set_params(verbose=1)
-    model.fit(*labelled(40))
+    model.fit(*labeled(40))
     first, *bar = capsys.readouterr().err.splitlines()
     sentence = rf"40 classes and 80 samples: the fit takes {word} \d+ s of processor time"
     assert re.fullmatch(sentence, first)
     assert "100 %" in bar[-1] or "epoch 2/2" in bar[-1]
     limits.costs_told_from(10.0)
-    model.fit(*labelled(3))
+    model.fit(*labeled(3))
     assert "samples" not in capsys.readouterr().err
     limits.costs_told_from(0.0)
-    model.set_params(verbose=0).fit(*labelled(40))
+    model.set_params(verbose=0).fit(*labeled(40))
     assert capsys.readouterr().err == ""
 
 
@@ -67,7 +67,6 @@ def test_what_it_grows_with(monkeypatch: pytest.MonkeyPatch) -> None:
     single = seconds(PBPClassifier())
     assert seconds(PBPClassifier(n_epochs=80)) == pytest.approx(2.0 * single, rel=0.1)
     assert seconds(PBPClassifier(), 50_000) == pytest.approx(10.0 * single, rel=0.1)
-    assert seconds(PBPEnsemble(PBPClassifier(), 5)) == pytest.approx(5.0 * single, rel=0.1)
     fast, best = (seconds(PBPClassifierCV(budget=budget)) for budget in ("fast", "best"))
     assert fast < seconds(PBPClassifierCV()) < best
     assert seconds(PBPClassifierCV(10)) > seconds(PBPClassifierCV(3))

@@ -74,7 +74,7 @@ def test_a_column_of_denormals_is_constant(model: Any, size: float) -> None:
     assert_allclose(model.predict(tiny), one.predict(X * [1.0, 0.0, 1.0]), rtol=1e-12)
 
 
-def test_several_targets_without_standardisation_are_saved(tmp_path: Path) -> None:
+def test_several_targets_without_standardization_are_saved(tmp_path: Path) -> None:
     model = PBPRegressor(4, n_epochs=1, standardize=False, random_state=0)
     model.fit(X, np.stack([Y, 1.0 - Y], axis=1)).save(tmp_path / "m")
     assert_allclose(load(tmp_path / "m").predict(X), model.predict(X), rtol=0)

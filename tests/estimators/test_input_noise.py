@@ -1,4 +1,4 @@
-"""PBPRegressor(noise="input"): noise that depends on the inputs, beside the same mean."""
+"""PBPRegressor(noise="input"): heteroscedastic noise, with the same mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import probprop
-from probprop import PBPEnsemble, PBPRegressor
+from probprop import PBPRegressor
 from probprop.active.strategies import by_variance
 from probprop.inference import noise, prediction
 from probprop.inference.engine import ENGINES
@@ -42,7 +42,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# ---- The mean is that of constant noise
+# ---- The mean does not change
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_stream_has_the_same_mean():
 # ---- The noise follows the data
 
 
-def test_noise_grows_where_it_does(both):
+def test_predicted_noise_grows_where_the_true_noise_does(both):
     X, y, std = trumpet(1000, seed=9)
     constant, varying = (model.predict_distribution(X) for model in both)
     error = np.abs(np.log(varying.aleatoric_std / std))
@@ -165,22 +165,10 @@ def test_single_precision_says_the_same():
     assert_allclose(one, other, rtol=0.02)
 
 
-def test_an_ensemble_is_the_same_in_any_number_of_threads():
-    X, y, std = trumpet(200)
-    found = [
-        PBPEnsemble(PBPRegressor(noise="input", n_epochs=20), 3, n_jobs=n, random_state=0)
-        .fit(X, y)
-        .predict_distribution(X)
-        for n in (1, 2)
-    ]
-    assert_array_equal(found[0].aleatoric_std, found[1].aleatoric_std)
-    assert np.corrcoef(found[0].aleatoric_std, std)[0, 1] > 0.8
-
-
 # ---- What the network sees
 
 
-def test_it_watches_the_residuals_before_each_update():
+def test_it_is_trained_on_the_residuals_before_each_update():
     X, y, _ = trumpet(30)
     model = PBPRegressor(6, n_epochs=2, random_state=0).fit(X, y)
     q, scale = model.posterior_, model.standardizer_
@@ -214,7 +202,7 @@ def test_steps_do_not_matter():
     )
 
 
-def test_evidence_is_that_of_a_few_passes():
+def test_evidence_is_bounded_by_a_few_epochs():
     power = noise.noise_schedule(range(1, 41), 40, None, 1000, 5).power
     assert_allclose(power.sum(), noise.PASSES)
     assert_array_equal(power[:5], 0.0)
@@ -278,7 +266,7 @@ def test_the_gradient_of_the_noise(both):
 # ---- Files
 
 
-def test_a_saved_model_predicts_and_goes_on_the_same(both, tmp_path):
+def test_a_saved_model_predicts_and_continues_the_same(both, tmp_path):
     X, y, _ = trumpet(50, seed=5)
     both[1].save(tmp_path / "m.pbp")
     loaded = probprop.load(tmp_path / "m.pbp")
@@ -316,7 +304,7 @@ def test_uncertain_and_missing_inputs():
     )
 
 
-def test_a_wild_target_is_absorbed():
+def test_an_outlier_is_survived():
     X, y, _ = trumpet(300)
     y[7] = 1000.0 * y.std()
     model = PBPRegressor(noise="input", random_state=0).fit(X, y)
@@ -339,14 +327,14 @@ def test_parameters_are_checked(parameters, message):
         PBPRegressor(**parameters).fit(X, y)
 
 
-def test_active_learning_asks_the_model_not_the_noise(both):
+def test_active_learning_ignores_aleatoric_uncertainty(both):
     X = trumpet(200, seed=8)[0]
     predicted = both[1].predict_distribution(X)
     (asked,) = by_variance(both[1], X[:1], X, 1, np.random.RandomState(0))
     assert asked == predicted.epistemic_std.argmax() != predicted.std.argmax()
 
 
-def test_the_noise_of_uncertain_inputs_is_that_of_the_moments(both):
+def test_the_noise_of_uncertain_inputs_matches_the_moments(both):
     """`prediction.noise_at` takes h(x) over an uncertain x as a Gaussian."""
     model, X = both[1], trumpet(4)[0]
     plan = model_plan(model)
@@ -372,7 +360,7 @@ def test_weights_and_known_errors_reach_the_noise():
     """A weight divides the noise of its row, a known error is none of it: in both engines."""
     X, y, std = trumpet(400)
     told = PBPRegressor(noise="input", random_state=0).fit(X, y, sample_weight=1.0 / std**2)
-    at = told.predict_distribution(X).aleatoric_std  # that of weight 1
+    at = told.predict_distribution(X).aleatoric_std  # at weight 1
     blind = (
         PBPRegressor(noise="input", random_state=0).fit(X, y).predict_distribution(X).aleatoric_std
     )

@@ -1,4 +1,4 @@
-"""Noise that depends on the inputs beside heavy tails, and the density of both."""
+"""Heteroscedastic noise with heavy tails, and its density."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def model():
 
 
 @pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")
-def test_heavy_tails_beside_it():
-    """The network and the tail each explain what is theirs."""
+def test_heteroscedastic_noise_with_heavy_tails():
+    """The network explains the levels, and the tail the outliers."""
     X, y, std = trumpet(600)
     rng = np.random.RandomState(1)
     wild = rng.permutation(600)[:12]

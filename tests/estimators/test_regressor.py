@@ -83,7 +83,7 @@ def test_float32_predicts_the_same(diabetes, fitted):
     assert rmse[0] == pytest.approx(rmse[1], rel=1e-3)
 
 
-def test_it_learns_and_its_error_bars_cover(diabetes):
+def test_it_learns_and_its_intervals_cover(diabetes):
     X, y = diabetes
     model = PBPRegressor(random_state=0).fit(X[:340], y[:340])
     lower, upper = model.predict_distribution(X[340:]).interval(0.95)
@@ -188,7 +188,7 @@ def test_partial_fit_equals_one_epoch_in_the_same_order(layers, n_weights):
     assert (stream.n_iter_, stream.n_samples_seen_) == (1, 100)
 
 
-def test_partial_fit_goes_on_after_fit_with_its_standardisation(diabetes):
+def test_partial_fit_continues_after_fit_with_its_standardization(diabetes):
     X, y = diabetes
     model = PBPRegressor(random_state=0, n_epochs=5).fit(X[:200], y[:200])
     mean, evidence = model.standardizer_.x_mean, model.log_evidence_
@@ -300,7 +300,7 @@ def test_frames(diabetes, library):
 
 @pytest.mark.process
 def test_ctrl_c_stops_soon_and_keeps_the_last_whole_epoch(tmp_path):
-    # A pass of many seconds, interrupted from outside as a terminal does.
+    # An epoch of many seconds, interrupted from outside as a terminal does.
     script = """
 import numpy as np
 from probprop import PBPRegressor
@@ -345,7 +345,7 @@ def test_an_error_in_the_first_epoch_leaves_the_estimator_as_it_was(diabetes, mo
     assert_array_equal(model.predict(diabetes[0]), before)
 
 
-def test_the_pass_releases_the_gil():
+def test_an_epoch_releases_the_gil():
     random = np.random.RandomState(0)
     X, y = random.standard_normal((100_000, 20)), random.standard_normal(100_000)
     model = PBPRegressor((100,), random_state=0, n_epochs=1)

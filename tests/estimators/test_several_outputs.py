@@ -14,7 +14,7 @@ from sklearn.datasets import load_linnerud
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
-from probprop import PBPEnsemble, PBPRegressor, load
+from probprop import PBPRegressor, load
 from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
@@ -48,7 +48,7 @@ def start(sizes: list[int]):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_network_without_hidden_units_is_one_network_per_target(engine: str) -> None:
-    # Its targets have no weight in common: absorbing all at once is absorbing each on its own.
+    # Its targets share no weight: one joint update equals an update on each.
     random = np.random.RandomState(1)
     X, y = random.standard_normal((30, 4)), random.standard_normal((30, 3))
     together = start([4, 3])
@@ -71,7 +71,7 @@ def test_a_network_without_hidden_units_is_one_network_per_target(engine: str) -
     assert info.log_Z_sum == pytest.approx(log_Z, rel=1e-13)
 
 
-def test_gradients_are_those_of_the_joint_log_Z() -> None:
+def test_gradients_match_the_joint_log_Z() -> None:
     posterior = start([3, 4, 2])
     x, y = np.array([0.7, -1.1, 0.4]), np.array([1.3, -0.6])
     _, by_m, by_v = gradients(posterior, x, y)
@@ -137,25 +137,6 @@ def test_the_predictive_is_one_of_each_target(model: PBPRegressor, linnerud) -> 
     assert_allclose(gaussian.logpdf(y), norm(gaussian.mean, gaussian.std).logpdf(y), rtol=1e-12)
 
 
-def test_ensembles_mix_each_target(linnerud) -> None:
-    X, y = linnerud
-    ensemble = PBPEnsemble(PBPRegressor(5, n_epochs=5), 3, random_state=0).fit(X, y)
-    mixture = ensemble.predict_distribution(X)
-    predictives = [member.predict_distribution(X) for member in ensemble.estimators_]
-    members = [norm(p.mean, p.std) for p in predictives]
-    assert_allclose(mixture.mean, np.mean([m.mean() for m in members], axis=0))
-    assert_allclose(np.exp(mixture.logpdf(y)), np.mean([m.pdf(y) for m in members], axis=0))
-    assert_allclose(mixture.cdf(y), np.mean([m.cdf(y) for m in members], axis=0))
-    q = mixture.ppf([0.2, 0.9])
-    assert q.shape == (2, *y.shape)
-    assert_allclose(mixture.cdf(q), np.broadcast_to([[[0.2]], [[0.9]]], q.shape), rtol=1e-9)
-    assert_allclose(
-        ensemble.noise_variance_, np.mean([m.noise_variance_ for m in ensemble.estimators_], axis=0)
-    )
-    draws = mixture.rvs(4000, random_state=0)
-    assert_allclose(draws.mean(axis=0), mixture.mean, atol=6 * mixture.std.max() / math.sqrt(4000))
-
-
 def test_save_and_load(model: PBPRegressor, linnerud, tmp_path: Path) -> None:
     X, _ = linnerud
     model.save(tmp_path / "m")
@@ -168,7 +149,7 @@ def test_save_and_load(model: PBPRegressor, linnerud, tmp_path: Path) -> None:
     assert_array_equal(loaded.noise_variance_, model.noise_variance_)
 
 
-def test_partial_fit_goes_on_with_as_many_targets(linnerud) -> None:
+def test_partial_fit_needs_the_same_number_of_targets(linnerud) -> None:
     X, y = linnerud
     model = PBPRegressor(4, random_state=0).partial_fit(X, y).partial_fit(X, y)
     assert model.n_iter_ == 2

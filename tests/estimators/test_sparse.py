@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 import probprop
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, PBPRegressorCV
+from probprop import PBPClassifier, PBPRegressor, PBPRegressorCV
 from probprop._types import Array, FloatArray
 
 N = 120
@@ -45,7 +45,7 @@ SMALL: dict[str, Any] = {"hidden_layer_sizes": (12,), "n_epochs": 4, "random_sta
         {"n_shards": 2, "n_epochs": 2},
     ],
 )
-def test_a_fit_is_that_of_the_scaled_array(options: dict[str, Any]) -> None:
+def test_a_fit_matches_the_scaled_array(options: dict[str, Any]) -> None:
     sparsely = PBPRegressor(**(SMALL | options)).fit(ROWS, Y)
     mean, std = Y.mean(), Y.std()
     plainly = PBPRegressor(**(SMALL | options), standardize=False)
@@ -67,8 +67,6 @@ def test_a_fit_is_that_of_the_scaled_array(options: dict[str, Any]) -> None:
         PBPRegressor(**SMALL),
         PBPRegressor(**(SMALL | {"dtype": "float32"})),
         PBPClassifier(**SMALL),
-        PBPEnsemble(PBPRegressor(**SMALL), 2),
-        PBPEnsemble(PBPClassifier(**SMALL), 2),
     ],
 )
 def test_every_method_takes_sparse_rows_and_arrays_alike(model: Any, tmp_path: Path) -> None:
@@ -140,7 +138,7 @@ def test_rows_without_any_entry_and_columns_that_are_all_0() -> None:
     assert np.isfinite(model.predict(np.eye(5))).all()
 
 
-def test_a_checkpoint_knows_its_sparse_rows(tmp_path: Path) -> None:
+def test_a_checkpoint_identifies_its_sparse_rows(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     model = PBPRegressor(**SMALL)
     model.fit(ROWS, Y, callback=lambda epoch: epoch.n_iter == 2, checkpoint=path)

@@ -1,4 +1,4 @@
-"""Many random settings on real data: no fit may end in a prediction that is not a number."""
+"""Many random parameters on real data: no fit may end in a prediction that is not a number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ["boston_housing", "concrete", "energy", "naval_propulsion", "wine_red",
 
 
 def real_sets() -> list[tuple[np.ndarray, np.ndarray]]:
-    """The sets of scikit-learn, and those of the paper if they are here."""
+    """The sets of scikit-learn, and the paper's if they are here."""
     linnerud = load_linnerud()
     found = [load_diabetes(return_X_y=True), (linnerud.data, linnerud.target[:, 0])]
     here = [datasets.load(name) for name in NAMES if datasets.where(name) is not None]
@@ -25,7 +25,7 @@ def real_sets() -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_no_setting_gives_a_prediction_that_is_not_a_number(part):
+def test_no_parameters_give_a_prediction_that_is_not_a_number(part):
     random = np.random.RandomState(part)
     sets = real_sets()
     for _ in range(N_FITS // 5):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop import PBPClassifier, PBPRegressor, load
 from probprop.inference import prediction
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES
@@ -70,7 +70,7 @@ def test_a_linear_network_has_the_moments_of_drawn_inputs(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_moments_of_hidden_units_are_near_those_of_drawn_inputs(engine: str) -> None:
+def test_the_moments_of_hidden_units_are_near_sampled_moments(engine: str) -> None:
     # Activations are taken for independent Gaussians, [PBP15] section 3.1: with many inputs and
     # weights that vary they nearly are, so that drawing the inputs gives nearly the same.
     posterior = start([30, 40, 1])
@@ -85,7 +85,7 @@ def test_the_moments_of_hidden_units_are_near_those_of_drawn_inputs(engine: str)
 
 
 @pytest.mark.parametrize("hidden", [[], [4], [4, 3]])
-def test_gradients_are_those_of_log_Z(hidden: list[int]) -> None:
+def test_gradients_match_log_Z(hidden: list[int]) -> None:
     posterior = start([3, *hidden, 1])
     x, y, x_var = np.array([0.7, -1.1, 0.4]), 1.3, np.array([0.5, 0.0, 2.0])
     _, by_m, by_v = gradients(posterior, x, y, x_var=x_var)
@@ -152,9 +152,9 @@ def test_predictions_widen(diabetes) -> None:
     assert (widths[1] < widths[2]).all()
 
 
-def test_noisy_inputs_are_told_from_noise(diabetes) -> None:
-    # y = x + small noise, but x is seen with a standard deviation of 1: a model that is told so
-    # blames the inputs, so that its predictions at an exact x are narrow.
+def test_noisy_inputs_are_distinguished_from_noise(diabetes) -> None:
+    # y = x + small noise, but x is seen with a standard deviation of 1: a model with this X_std
+    # attributes the scatter to the inputs, so that its predictions at an exact x are narrow.
     random = np.random.RandomState(0)
     x, noise = random.uniform(-6, 6, 2000), 0.1 * random.standard_normal(2000)
     seen = x + random.standard_normal(2000)
@@ -198,10 +198,7 @@ def test_every_method_takes_them(diabetes) -> None:
     stream = PBPRegressor(5, random_state=0).partial_fit(X, y, X_std=std)
     one = PBPRegressor(5, n_epochs=1, random_state=0).partial_fit(X, y)
     assert stream.noise_variance_ != one.noise_variance_
-    ensemble = PBPEnsemble(PBPRegressor(5, n_epochs=3), 2, random_state=0).fit(X, y, X_std=std)
-    member = PBPRegressor(5, n_epochs=3, random_state=0).fit(X, y, X_std=std)
-    assert_array_equal(ensemble.estimators_[0].predict(X, X_std=std), member.predict(X, X_std=std))
-    assert ensemble.predict(X, return_std=True, X_std=std)[1].shape == (200,)
+    assert stream.predict(X, return_std=True, X_std=std)[1].shape == (200,)
 
 
 def test_metadata_routing_through_a_pipeline(diabetes) -> None:
@@ -225,7 +222,6 @@ def test_metadata_routing_through_a_pipeline(diabetes) -> None:
     [
         PBPRegressor(5, n_epochs=3, missing="marginalize"),
         PBPClassifier(5, n_epochs=3, missing="marginalize"),
-        PBPEnsemble(PBPRegressor(5, n_epochs=2, missing="marginalize"), 2),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -248,7 +244,9 @@ def test_a_missing_entry_is_a_gaussian_of_its_feature(incomplete) -> None:
     assert_allclose(got.mean, moments[0] * y.std() + y.mean(), rtol=1e-9)
     assert_allclose(got.epistemic_std**2, moments[1] * y.var(), rtol=1e-9)
     assert (got.std >= model.predict(filled, return_std=True)[1]).all()
-    assert model.noise_variance_ < complete.noise_variance_  # which takes the holes for values
+    assert (
+        model.noise_variance_ < complete.noise_variance_
+    )  # which treats imputed entries as values
 
 
 def test_nothing_missing_changes_nothing(diabetes) -> None:
@@ -271,7 +269,7 @@ def test_a_constant_feature_is_known_even_where_it_is_missing(diabetes) -> None:
         assert_allclose(a, b, rtol=1e-12)
 
 
-def test_moments_of_columns_with_holes(incomplete) -> None:
+def test_moments_of_columns_with_missing_values(incomplete) -> None:
     X, y = incomplete
     X = np.column_stack([X, np.full(len(X), np.nan)])
     s = fit_standardizer(X, y)
@@ -306,12 +304,3 @@ def test_saved_and_loaded(incomplete, tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     X[:, -1] = np.nan
     assert_array_equal(load(tmp_path / "m").predict(X), model.predict(X))
-
-
-def test_ensembles(incomplete) -> None:
-    X, y = incomplete
-    inside = PBPRegressor(3, n_epochs=3, evidence_cap=3.0, missing="marginalize", random_state=0)
-    model = PBPEnsemble(inside, 2).fit(X, y)
-    mean, std = model.predict(X, return_std=True)
-    assert np.isfinite(mean).all()
-    assert (std > 0).all()

@@ -170,7 +170,7 @@ def test_the_owner_of_a_replaced_file_stays(path: Path) -> None:
 
 @pytest.fixture
 def as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks of bytes, made of those of this system, and no file is replaced while it is open."""
+    """Byte-range locks, emulated by this system's, and no file is replaced while it is open."""
     fcntl = pytest.importorskip("fcntl")
     rename = os.replace
 

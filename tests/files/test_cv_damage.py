@@ -27,7 +27,7 @@ KINDS = ("values", "prices", "labels")
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A file of each kind; that of values has an encoding and a noise network."""
+    """A file of each kind; the regressor's has an encoding and a noise network."""
     folder = tmp_path_factory.mktemp("cv")
     for kind in KINDS:
         candidates = {"values": {"candidates": [ENCODED]}}.get(kind, {})
@@ -53,7 +53,7 @@ def prices(tmp_path: Path, saved: dict[str, Path]) -> Path:
 REMOVE = object()
 NAN, INF = float("nan"), float("inf")
 IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
-    ("class",): [REMOVE, None, 1, "PBPRegressor", "PBPEnsemble", "TableModel"],
+    ("class",): [REMOVE, None, 1, "PBPRegressor", "TableModel"],
     ("parameters",): [REMOVE, None, []],
     ("estimators_",): [REMOVE, None, {}, [], [1], [{}, {}]],
     ("feature_names_in_",): [REMOVE, ["a"], "abc", ["a", "b", 3]],

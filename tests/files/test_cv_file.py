@@ -79,7 +79,7 @@ def test_a_loaded_model_is_the_same(
     assert_array_equal(answers(model), answers(loaded))
     y = Y if kind == "values" else LABELS
     assert_equal(clone(model).fit(X, y), clone(loaded).fit(X, y))
-    for rows in (np.s_[:7], np.s_[7:20]):  # it goes on as if it had never been in a file
+    for rows in (np.s_[:7], np.s_[7:20]):  # it continues as if it had never been in a file
         assert_equal(model.partial_fit(X[rows], y[rows]), loaded.partial_fit(X[rows], y[rows]))
     assert_array_equal(answers(model), answers(loaded))
     assert_comes_back(model, tmp_path)
@@ -230,7 +230,7 @@ def test_members_of_other_models_are_not_saved(path: Path, kind: str) -> None:
         model.save(path)
 
 
-def test_a_spoiled_noise_network_is_not_saved(tmp_path: Path) -> None:
+def test_an_invalid_noise_network_is_not_saved(tmp_path: Path) -> None:
     model: PBPRegressorCV = fit_small("values")
     assert model.calibration_.noise is not None
     model.calibration_.noise.posterior.m_w[0][0, 0] = np.nan

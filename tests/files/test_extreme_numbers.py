@@ -30,7 +30,7 @@ pytestmark = [
 LARGEST = float(np.finfo(np.float64).max)
 FLOATS = [5e-324, 1e30, 1e160, LARGEST, -LARGEST]
 INTS = [-1, 2**62, 10**400]
-UNKNOWN = [5e-324, LARGEST, 10**400]  # in place of null
+UNKNOWN = [5e-324, LARGEST, 10**400]  # instead of null
 
 CLASSES = np.digitize(Y, [-1.0, 1.0])
 USUAL: dict[str, Any] = {"n_epochs": 2, "random_state": 0}

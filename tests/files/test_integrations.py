@@ -13,13 +13,13 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from probprop import PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV
+from probprop import PBPClassifierCV, PBPRegressor, PBPRegressorCV
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "integrations.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.filterwarnings("default")  # not those of our code alone
+@pytest.mark.filterwarnings("default")  # also warnings of other packages
 @pytest.mark.parametrize("package", ["skops", "mlflow", "shap"])
 def test_a_block_of_the_page_runs(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -48,13 +48,12 @@ def test_a_block_of_the_page_runs(
     "model",
     [
         make_pipeline(StandardScaler(), PBPRegressor(n_epochs=2, random_state=0)),
-        PBPEnsemble(PBPRegressor(n_epochs=2), n_members=2, random_state=0),
         PBPRegressorCV(budget="fast", random_state=0),
         PBPClassifierCV(budget="fast", random_state=0),
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_skops_needs_no_type_but_those_of_probprop(model: Any, tmp_path: Path) -> None:
+def test_skops_needs_no_types_but_probprops(model: Any, tmp_path: Path) -> None:
     skops = pytest.importorskip("skops.io", reason="needs the extra 'test'")
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = X[:, 0] + 0.1 * X[:, 1] ** 2

@@ -38,7 +38,7 @@ from probprop.io import FORMAT_VERSION
 @pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("hidden", [(), (4,), (4, 3)])
-def test_loaded_model_predicts_and_goes_on_identically(
+def test_loaded_model_predicts_and_continues_identically(
     tmp_path: Path, engine: str, dtype: str, hidden: tuple[int, ...]
 ) -> None:
     model = fitted(hidden, engine=engine, dtype=dtype)
@@ -167,7 +167,7 @@ def test_the_same_model_gives_the_same_bytes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("zip64_limit", [zipfile.ZIP64_LIMIT, 100])
-def test_the_container_knows_nothing_of_estimators(
+def test_the_container_does_not_depend_on_estimators(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zip64_limit: int
 ) -> None:
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", zip64_limit)  # as with arrays of many GB

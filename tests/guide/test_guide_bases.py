@@ -62,7 +62,7 @@ def test_what_networks_see(basis: str) -> None:
 
 def test_a_row_is_what_networks_predict(few: None) -> None:
     form = {"basis": "columns", "n_bins": 0, "layers": 1, "units": 5, "start": "paper"}
-    found = bases.judge(dataset="yacht", split=0, n=750, **form)
+    found = bases.evaluate(dataset="yacht", split=0, n=750, **form)
     X, y, X_test, y_test = made("yacht", 0, 0, None)
     A, A_test = ((rows - X.mean(axis=0)) / X.std(axis=0) for rows in (X, X_test))
     mean, std, tests = np.empty(100), np.empty(100), []
@@ -109,7 +109,7 @@ def test_bases_write_their_page(
     (line,) = [line for line in page.splitlines() if line.startswith("| 16 ramps, 50 |")]
     assert line.split("|")[2].split()[0] == f"{np.mean(gains):.3f}".replace("-", "−")
     monkeypatch.setattr(sys, "argv", [*arguments, "--show"])
-    monkeypatch.setattr(bases, "judge", None)
+    monkeypatch.setattr(bases, "evaluate", None)
     bases.main()
     assert (tmp_path / "bases.md").read_text() == page
 

@@ -31,12 +31,12 @@ def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
 # ---- Threads
 
 
-def test_a_fit_in_one_piece_and_one_in_shards_are_judged_on_new_rows(
+def test_a_fit_in_one_piece_and_one_in_shards_are_scored_on_new_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shards, "_N_LEARNED", 2_000)
     monkeypatch.setattr(shards, "_N_NEW", 500)
-    found = shards.judge(2, 1)
+    found = shards.evaluate(2, 1)
     learned, new = rows(2_000, 3), rows(500, 4)
     for name, n_shards in (("one", None), ("shared", 8)):
         model = PBPRegressor(n_epochs=2, evidence_cap=3, n_shards=n_shards, random_state=1)
@@ -56,12 +56,12 @@ def test_idle_cores_share_all_but_what_one_thread_does_alone() -> None:
     figures = {"n": 10, "one": 3.0, "shared": 4.0, "alone": 1.0}
     assert shards.gain(figures, 1) == pytest.approx(0.75)
     assert shards.gain(figures, 2) == pytest.approx(1.2)
-    judged = [
+    scored = [
         {"n_epochs": n, "seed": seed, "one": 0.1 + seed, "shared": 0.3 + seed}
         for n in shards.EPOCHS
         for seed in range(2)
     ]
-    pages = shards.pages([figures], judged)
+    pages = shards.pages([figures], scored)
     assert "| 10 | 3.00 | 4.00 | 1.00 | 1.20 | 2.18 |" in pages["shards_cost"]
     assert "| 12 | 0.600 | 0.800 | 0.200 ± 0.000 |" in pages["shards_epochs"]
 
@@ -82,7 +82,7 @@ def test_sorted_shards_are_worse_and_warned_of(monkeypatch: pytest.MonkeyPatch) 
 def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The tests of `probprop.data` fit on clusters; here one machine stands in for them."""
+    """The tests of `probprop.data` fit on clusters; here one machine replaces them."""
     samples = []
 
     def fit(network: PBPRegressorCV, rows: Any, client: object, n_shards: int) -> Any:

@@ -1,4 +1,4 @@
-"""What the paper's competitors depend on, measured on made rows."""
+"""What the paper's competitors depend on, measured on synthetic data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_start_of_la_is_set_for_the_fit_alone(data: SimpleNamespace) -> None
     assert found[0] < 0.9 * constant
 
 
-def test_a_prior_that_few_points_cannot_leave_holds_ep_back(data: SimpleNamespace) -> None:
+def test_a_prior_that_few_points_cannot_leave_impairs_ep(data: SimpleNamespace) -> None:
     found = {p: competitors.measure("EP", "made", p, 1)["rmse"] for p in competitors.PRIORS}
     assert found["Gamma(6, 6)"] > found["Gamma(2, 0.02)"]
 

@@ -37,7 +37,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(powers, "rows_to_fit_and_test", prices)
 
 
-def test_powers_are_set_beside_targets_as_they_are(
+def test_powers_are_compared_with_untransformed_targets(
     few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["powers", "--results", str(tmp_path)])
@@ -55,7 +55,7 @@ def test_powers_are_set_beside_targets_as_they_are(
     assert level["with"] == level["without"]
 
 
-def test_without_a_power_the_race_is_the_same(few: None) -> None:
+def test_without_a_power_the_search_is_the_same(few: None) -> None:
     X, y, X_test, y_test = prices("prices", 1)
     plain = PBPRegressorCV(
         candidates=default_candidates("fast", policy_of(len(y), classification=False)),
@@ -124,7 +124,7 @@ def test_a_fit_has_a_process_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_missing_values_are_set_beside_a_model_without_them(
+def test_missing_values_are_compared_with_complete_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     x = np.random.default_rng(0).standard_normal((150, 2))

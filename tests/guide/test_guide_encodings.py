@@ -29,7 +29,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encodings, "SPLITS", {"boston_housing": 2, "wine_red": 2})
 
 
-def test_hats_stand_beside_the_columns_at_the_knots_of_the_ramps() -> None:
+def test_hats_are_appended_to_the_columns_at_the_knots_of_the_ramps() -> None:
     X = made_split("", 0)[0]
     encoder = encodings.encoder_of("hats", 8, X)
     hats = encoder.fit_transform(X)
@@ -43,7 +43,7 @@ def test_hats_stand_beside_the_columns_at_the_knots_of_the_ramps() -> None:
 
 
 def test_a_row_is_what_the_pipeline_predicts(few: None) -> None:
-    found = encodings.judge("wine_red", 3, "ramps", 8, 10.0)
+    found = encodings.evaluate("wine_red", 3, "ramps", 8, 10.0)
     X, y, X_test, y_test = made_split("", 3)
     model = make_pipeline(
         PiecewiseLinearEncoder(8), PBPRegressor(evidence_cap=10.0, random_state=3)
@@ -67,7 +67,7 @@ def test_encodings_write_their_pages(
     lines = (tmp_path / "encodings.jsonl").read_text().splitlines()
     assert len(lines) == 2 * 2 * (3 + 3 * 2) + 5 * 3
     rows = encodings.rows_of(
-        tmp_path / "encodings.jsonl", encodings.cases(encodings.SPLITS), encodings.judge
+        tmp_path / "encodings.jsonl", encodings.cases(encodings.SPLITS), encodings.evaluate
     )
     columns, ramps = (
         encodings._values(rows, "rmse", dataset="wine_red", encoding=encoding, evidence_cap=None)

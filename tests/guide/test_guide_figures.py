@@ -43,17 +43,17 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_target_has_the_network_of_its_own(few: None) -> None:
     data = targets.strangers(0)
-    found = targets.judge(data, 3, together=False, n_epochs=3)
+    found = targets.evaluate(data, 3, together=False, n_epochs=3)
     for k, y in enumerate(data.Y_test.T):
         model = PBPRegressor(n_epochs=3, random_state=3).fit(data.X_train, data.Y_train[:, k])
         assert found["rmse"][k] == metrics.rmse(y, model.predict(data.X_test))
-    both = targets.judge(data, 3, together=True, n_epochs=3)
+    both = targets.evaluate(data, 3, together=True, n_epochs=3)
     model = PBPRegressor(n_epochs=3, random_state=3).fit(data.X_train, data.Y_train)
     expected = model.predict_distribution(data.X_test).logpdf(data.Y_test).mean(axis=0)
     np.testing.assert_allclose(both["log_likelihood"], expected, rtol=1e-12)
 
 
-def test_made_targets_have_nothing_in_common() -> None:
+def test_synthetic_targets_have_nothing_in_common() -> None:
     data = targets.strangers(0)
     X, Y = data.X_train, data.Y_train
     assert abs(np.corrcoef(Y.T)[0, 1]) < 0.1

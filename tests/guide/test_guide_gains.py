@@ -1,4 +1,4 @@
-"""Tables made of the rows of other experiments: who is set beside whom, on which splits."""
+"""Tables from the rows of other experiments: which methods are compared, on which splits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_classes_are_compared_on_splits_that_both_have() -> None:
     assert line == f"| magic | 1 to 2 | 0.400 | 0.500 | 0.567 | {ahead} |"
 
 
-def test_the_tables_in_the_repository_are_those_of_its_rows(
+def test_the_tables_in_the_repository_match_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("auto", "field", "classification"):

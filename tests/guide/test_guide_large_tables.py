@@ -25,7 +25,7 @@ def _a_thousand_rows_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("rule", "n_networks"), [("large", 4), ("before", 10)])
-def test_the_rule_is_that_of_the_case(rule: str, n_networks: int) -> None:
+def test_the_rule_matches_the_case(rule: str, n_networks: int) -> None:
     found = large_fit.figures(TABLE, rule, "fast")
     assert found["networks"] == n_networks
     assert (found["n_rows"], found["n_features"]) == (1_000, 5)
@@ -33,7 +33,7 @@ def test_the_rule_is_that_of_the_case(rule: str, n_networks: int) -> None:
     json.dumps(found)
 
 
-def test_figures_are_those_of_the_test_rows() -> None:
+def test_figures_are_measured_on_the_test_rows() -> None:
     found = large_fit.figures(TABLE, "large", "fast")
     X, y, X_test, y_test = large_fit.TABLES[TABLE]()
     assert (len(y), len(y_test)) == (1_000, 500)

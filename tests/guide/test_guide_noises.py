@@ -18,7 +18,7 @@ def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
     return X[:200], y[:200], X[200:], y[200:]
 
 
-def test_the_rows_are_those_of_the_page() -> None:
+def test_the_rows_match_the_page() -> None:
     rng = np.random.default_rng(0)
     X, y, truth = noises.trumpet(1000, 0)
     np.testing.assert_array_equal(X, rng.uniform(0.0, 10.0, (1000, 1)))
@@ -26,7 +26,7 @@ def test_the_rows_are_those_of_the_page() -> None:
     np.testing.assert_allclose(noise, rng.standard_normal(1000), rtol=1e-9, atol=1e-12)
 
 
-def test_outliers_are_learned_from_and_not_judged_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outliers_are_in_the_training_set_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noises, "load_split", made_split)
     found = noises.tails("yacht", 0)
     X, y, X_test, y_test = made_split("", 0)

@@ -25,7 +25,7 @@ def test_a_command_shows_what_it_wrote_and_what_it_took(tmp_path: Path) -> None:
     assert block.endswith("is as it was\n```\n")
 
 
-def test_errors_of_made_prices_grow_with_them() -> None:
+def test_errors_of_synthetic_prices_grow_with_them() -> None:
     prices = shell.houses(0)
     X = np.column_stack([np.ones(len(prices)), prices[["area", "rooms", "age"]]])
     mean = X @ np.linalg.lstsq(X, prices["price"], rcond=None)[0]
@@ -66,14 +66,14 @@ def test_packages_write_their_page(
     packages.main()
     printed = capsys.readouterr().out
     assert (tmp_path / "packages.md").read_text() in printed
-    assert "| – | – | – | 1 |" in printed  # a network without error bars
+    assert "| – | – | – | 1 |" in printed  # a network without standard deviations
     linear = json.loads((tmp_path / "packages.json").read_text())["`BayesianRidge`"]
     assert linear["far"][0] < linear["far"][1] < linear["far"][2]
     assert all(-6.0 < run["log_likelihood"] < -5.0 for run in linear["splits"])
     assert all(0.85 < run["coverage"] <= 1.0 for run in linear["splits"])
 
 
-def test_packages_are_judged_in_target_units() -> None:
+def test_packages_are_scored_in_target_units() -> None:
     own = packages.packages()["`BayesianRidge`"]
     X, y = packages.load_diabetes(return_X_y=True)
     X_train, X_test, y_train, y_test = packages.train_test_split(
@@ -81,4 +81,4 @@ def test_packages_are_judged_in_target_units() -> None:
     )
     mean = own.model.fit(X_train, y_train).predict(X_test)  # a linear model minds no units
     expected = np.sqrt(np.mean((mean - y_test) ** 2))
-    assert packages.judge(own, 1)["rmse"] == pytest.approx(expected, rel=0.01)
+    assert packages.evaluate(own, 1)["rmse"] == pytest.approx(expected, rel=0.01)

@@ -59,7 +59,7 @@ def assert_close(got: Posterior, expected: Posterior, rtol: float) -> None:
     dtype=st.sampled_from(["float64", "float32"]),
     weighted=st.booleans(),
 )
-def test_a_pass_in_both_engines(
+def test_an_epoch_in_both_engines(
     K: int,
     hidden: list[int],
     alpha: float,
@@ -88,7 +88,7 @@ def test_a_pass_in_both_engines(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_without_tails_a_pass_is_that_of_the_gaussian(engine: str) -> None:
+def test_without_tails_an_epoch_matches_the_gaussian(engine: str) -> None:
     random = np.random.RandomState(0)
     X, y = random.standard_normal((20, 3)), random.standard_normal((20, 2))
     before, adf_pass = start([3, 5, 2], 0, np.zeros(2), 6.0), ENGINES[engine].adf_pass

@@ -31,7 +31,7 @@ PLAIN = Epoch(1, 10_000, -1.0, 1.0, 1.0, 0, 0, 0, 0)
         ({"n_held": 62}, "62 precisions held up between rounds .* leave n_shards at None"),
     ],
 )
-def test_more_than_one_in_ten_thousand_is_told(counts: dict[str, int], words: str) -> None:
+def test_more_than_one_in_ten_thousand_is_a_warning(counts: dict[str, int], words: str) -> None:
     with pytest.warns(UpdateWarning, match=f"In 10000 updates: .*{words}"):
         warn_of_counts([PLAIN._replace(**counts)], POSTERIOR)
 

@@ -73,5 +73,5 @@ def test_an_unknown_level_is_refused_with_the_choices() -> None:
     assert "generic" in result.stderr
 
 
-def test_the_level_is_that_of_the_variable_or_the_fastest() -> None:
+def test_the_level_is_the_variables_or_the_fastest() -> None:
     assert cpu_level() == os.environ.get("PROBPROP_CPU_LEVEL", cpu_levels()[0])

@@ -195,7 +195,7 @@ def task_of(
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["float64", "float32"]),
 )
-def test_training_is_that_of_the_array(
+def test_training_matches_the_array(
     source: str, kind: str, hidden: list[int], n: int, seed: int, dtype: str
 ) -> None:
     random = np.random.RandomState(seed)
@@ -231,7 +231,7 @@ def test_training_is_that_of_the_array(
     hidden=st.lists(st.integers(1, 12), min_size=0, max_size=2),
     seed=st.integers(0, 2**31 - 1),
 )
-def test_training_is_that_of_the_reference(
+def test_training_matches_the_reference(
     source: str, kind: str, hidden: list[int], seed: int
 ) -> None:
     random = np.random.RandomState(seed)
@@ -257,7 +257,9 @@ def test_weights_of_inputs_that_do_not_occur_keep_their_bits() -> None:
 
 @pytest.mark.parametrize("memory", [None, Memory(500.0, 6.0, 6.0), Memory(2e4, 6.0, 6.0)])
 @pytest.mark.parametrize("hidden", [(50,), (50, 50)])
-def test_a_thousand_codes_beside_numbers(hidden: tuple[int, ...], memory: Memory | None) -> None:
+def test_a_thousand_codes_and_numeric_columns(
+    hidden: tuple[int, ...], memory: Memory | None
+) -> None:
     random = np.random.RandomState(0)
     n, n_codes = 2000, 1000
     codes = sparse.csr_array((np.ones(n), (np.arange(n), random.randint(n_codes, size=n))))
@@ -299,7 +301,7 @@ def test_evidence_of_a_rare_input_is_given_back_while_it_is_0(n: int) -> None:
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["float64", "float32"]),
 )
-def test_predictions_are_those_of_the_array(
+def test_predictions_match_the_array(
     source: str, hidden: list[int], n: int, seed: int, dtype: str
 ) -> None:
     random = np.random.RandomState(seed)
@@ -372,9 +374,7 @@ def test_rows_that_have_to_be_centered_are_copied(source: str) -> None:
 
 @pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("engine", [NATIVE, REFERENCE])
-def test_gradients_by_encoded_columns_are_those_of_finite_differences(
-    engine: Any, centered: bool
-) -> None:
+def test_gradients_by_encoded_columns_match_finite_differences(engine: Any, centered: bool) -> None:
     random = np.random.RandomState(3)
     rows = encoded_rows(random, 30, 4, "float64")
     q, scaling = start(random, [rows.shape[1], 20, 1], "float64"), scales(random, rows.shape[1])
@@ -406,7 +406,7 @@ def test_gradients_by_encoded_columns_are_those_of_finite_differences(
 # ---- Scales
 
 
-def test_scales_of_listed_rows_are_those_of_the_array_without_its_means() -> None:
+def test_scales_of_listed_rows_match_the_array_without_its_means() -> None:
     random = np.random.RandomState(0)
     for listed, array in (rows_of(s, random, 60, "float64") for s in ("sparse", "encoded")):
         found, expected = fit_standardizer(listed, None), fit_standardizer(array, None)

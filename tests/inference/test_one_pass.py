@@ -1,4 +1,4 @@
-"""Rows that are absorbed once, in a stream or in a single epoch: no network diverges."""
+"""Rows that are used once, in a stream or in a single epoch: no network diverges."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def small_posterior(hidden: list[int], dtype: str = "float64") -> Posterior:
 
 
 def after_a_pass(X: Array, y: Array, seed: int, n_layers: int) -> tuple[Posterior, Array, Array]:
-    """The posterior of [PBP15] after its first pass, before the first refinement."""
+    """The posterior of [PBP15] after its first epoch, before the first refinement."""
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     random = np.random.RandomState(seed)
     before = initial_posterior(
@@ -173,7 +173,7 @@ def test_the_benchmark_sets_row_by_row(name: str, n_layers: int, n_seeds: int) -
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 3, 4])
-def test_a_classifier_learns_in_one_pass(n_layers: int) -> None:
+def test_a_classifier_learns_in_one_epoch(n_layers: int) -> None:
     found: list[tuple[float, float]] = []
     for seed in range(10):
         X, f = plane(seed)

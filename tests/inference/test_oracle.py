@@ -38,7 +38,7 @@ def test_after_one_point(engine: Any, authors: oracle.Oracle) -> None:
     assert (info.n_points, info.n_undone, info.n_guarded, info.n_skipped) == (1, 0, 0, 0)
 
 
-def test_after_one_pass(engine: Any, authors: oracle.Oracle) -> None:
+def test_after_one_epoch(engine: Any, authors: oracle.Oracle) -> None:
     n = len(authors.y_train)
     posterior, info = engine.adf_pass(
         authors.posterior(authors.initial), authors.X_train, authors.y_train, np.arange(n)

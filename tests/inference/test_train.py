@@ -1,4 +1,4 @@
-"""Whole trainings in one call against the plain loop of passes and refinements."""
+"""Whole trainings in one call against the plain loop of epochs and refinements."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def made_task(n: int = 20, n_features: int = 3, dtype: str = "float64", **change
 
 
 def by_hand(task: Task) -> tuple[Posterior, Records]:
-    """The same epochs, by the passes and sweeps of the kernel, on standardised copies."""
+    """The same epochs, by the passes and sweeps of the kernel, on standardized copies."""
     X, _ = task.standardizer.transform_X(task.X, task.posterior.dtype)
     y = task.standardizer.transform_y(task.y)
     posterior, records = task.posterior, []
@@ -98,7 +98,7 @@ def assert_equal(a: tuple[Posterior, Records], b: tuple[Posterior, Records]) -> 
     dtype=st.sampled_from(["float64", "float32"]),
     ratio=st.sampled_from([1.0, 8.0]),
 )
-def test_one_call_is_the_loop_of_passes_to_the_bit(
+def test_one_call_is_the_loop_of_epochs_to_the_bit(
     n: int,
     refine: list[bool],
     n_blocks: int,
@@ -123,12 +123,12 @@ def test_one_call_is_the_loop_of_passes_to_the_bit(
     assert interrupt is None
     state = np.random.RandomState(1) if shuffled else None
     assert_equal((found, records), by_hand(replace(task, random_state=state)))
-    if shuffled:  # the generator goes on as it would
+    if shuffled:  # the generator advances as it would
         assert task.random_state.randint(2**31) == state.randint(2**31)
 
 
 @pytest.mark.parametrize("ratio", [1.0, 8.0])
-def test_the_native_epochs_are_those_of_the_reference(ratio: float) -> None:
+def test_the_native_epochs_match_the_reference(ratio: float) -> None:
     (native,), _ = NATIVE.train([made_task(n_blocks=2, informative_ratio=ratio)])
     (reference,), _ = REFERENCE.train([made_task(n_blocks=2, informative_ratio=ratio)])
     for name in ARRAYS:
@@ -231,7 +231,7 @@ def test_every_layout_gives_the_same_bits(layout, dtype: str, weights: str) -> N
         np.testing.assert_array_equal(a, b)
 
 
-def test_features_of_tiny_units_are_standardised_as_others() -> None:
+def test_features_of_tiny_units_are_standardized_as_others() -> None:
     """The kernel flushes what is below the normal numbers; such features are copied first."""
     task = made_task(refine=np.ones(2, bool))
     tiny = 1e-310
@@ -346,7 +346,7 @@ def test_steps_are_one_training(monkeypatch) -> None:
     assert found[0] == found[1] == found[2]
 
 
-def test_steps_of_a_training_are_those_of_one_fit() -> None:
+def test_steps_of_a_training_match_one_fit() -> None:
     random = np.random.RandomState(0)
     X, y = random.standard_normal((60, 3)), random.standard_normal(60)
     plan, random_state = Plan(Gaussian(), hidden=(2,)), np.random.RandomState(0)

@@ -139,7 +139,7 @@ def test_trainings_of_both_engines_agree(likelihood: Likelihood) -> None:
 
 
 def test_equal_weights_are_a_noise_prior_in_other_units() -> None:
-    # Noise of variance 1/gamma over c is that of precision c gamma, whose Gamma has the rate/c.
+    # Noise of variance 1/gamma over c has the precision c gamma, whose Gamma has the rate/c.
     y = made_targets(Gaussian())
     weighted = run_of(Gaussian(noise_rate=6.0), y, weights=np.full(24, 4.0))
     scaled = run_of(Gaussian(noise_rate=1.5), y)

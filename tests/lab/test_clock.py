@@ -60,7 +60,7 @@ def test_rows_say_which_clock_they_have_and_tables_too() -> None:
     assert wall_note([]) == ""
 
 
-def test_wall_time_does_not_count_beside_processor_time() -> None:
+def test_wall_time_does_not_count_next_to_processor_time() -> None:
     scores = dict.fromkeys(("rmse", "log_likelihood", "crps", "coverage_95"), 1.0)
     usual = {"dataset": "yacht", "seed": 0, "hidden": [50], "n_epochs": 40, **scores}
     usual |= {"calibration_error": 0.1, "warnings": []}

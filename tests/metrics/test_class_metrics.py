@@ -38,7 +38,7 @@ def test_against_scikit_learn(n_classes: int) -> None:
     assert found["brier"] == pytest.approx(sum(by_class), rel=1e-12)
 
 
-def test_how_well_classes_are_told_apart_against_scikit_learn() -> None:
+def test_discrimination_of_classes_against_scikit_learn() -> None:
     y, proba = drawn(200, 4)
     found, options = scores(y, proba), {"rel": 1e-12}
     expected = sklearn_metrics.roc_auc_score(y, proba, multi_class="ovr")

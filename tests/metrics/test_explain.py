@@ -54,7 +54,7 @@ def oracle(predict: Any, x: Any, background: Any) -> np.ndarray[Any, Any]:
     return values
 
 
-def test_frames_with_text_and_gaps_agree_with_the_definition() -> None:
+def test_frames_with_text_and_missing_values_agree_with_the_definition() -> None:
     model, background = fitted(), FRAME.iloc[:3]
     found = model.explain(FRAME.iloc[[7]], background)
 

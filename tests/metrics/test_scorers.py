@@ -194,7 +194,7 @@ class TestOtherRegressors:
         assert ((scores < -5) & (scores > -6)).all()
 
     @pytest.mark.parametrize("scorer", REGRESSION)
-    def test_no_distribution_and_no_error_bars_is_an_error(self, scorer: Scorer) -> None:
+    def test_no_distribution_and_no_std_is_an_error(self, scorer: Scorer) -> None:
         model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
         with pytest.raises(TypeError, match=r"LinearRegression predicts neither .*return_std=True"):
             scorer(model, [[0.0]], [0.0])

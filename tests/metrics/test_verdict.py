@@ -39,7 +39,7 @@ def test_calibrated_intervals_are_doubted_in_one_of_twenty_tables(n: int) -> Non
     assert np.mean([len(each.doubtful) > 0 for each in found]) < 0.10
 
 
-def test_the_limit_is_that_of_simulated_intervals() -> None:
+def test_the_limit_matches_simulated_intervals() -> None:
     """The oracle draws targets and counts them in intervals; nothing of multinomials."""
     n, rng = 487, RandomState(0)
     levels = np.linspace(0.0, 1.0, 2_001)
@@ -52,7 +52,7 @@ def test_the_limit_is_that_of_simulated_intervals() -> None:
 
 
 @pytest.mark.parametrize(("factor", "word"), [(0.7, "too narrow"), (1.5, "too wide")])
-def test_error_bars_of_the_wrong_size(factor: float, word: str) -> None:
+def test_intervals_of_the_wrong_width(factor: float, word: str) -> None:
     y, mean, std = calibrated(500, 0)
     found = verdict(y, gaussian(mean, factor * std))
     assert not found.calibrated
@@ -66,7 +66,7 @@ def test_error_bars_of_the_wrong_size(factor: float, word: str) -> None:
     assert found.as_dict()["all_rows"]["scale"] == pytest.approx(1.0 / factor, rel=0.1)
 
 
-def test_tails_that_are_too_heavy_are_told_at_a_level() -> None:
+def test_tails_that_are_too_heavy_are_reported_at_a_level() -> None:
     y = RandomState(0).standard_t(1.5, 2_000)
     found = verdict(y, gaussian(np.zeros(2_000), np.full(2_000, 1.8)))
     assert re.search(r"about \d+ % too (wide|narrow) at the \d+ % level, give or take", str(found))
@@ -123,7 +123,7 @@ def test_a_third_is_named_by_its_end() -> None:
     assert end == pytest.approx(np.quantile(mean, 2 / 3), abs=0.05)
 
 
-def test_what_is_wrong_everywhere_but_not_alike_is_told_part_by_part() -> None:
+def test_miscalibration_that_differs_is_reported_part_by_part() -> None:
     y, mean, std = calibrated(3_000, 0)
     found = verdict(y, gaussian(mean, np.where(mean > 0.0, 0.3, 0.7) * std))
     of_mean = [each for each in found.doubtful if "predictions" in each.where]
@@ -150,7 +150,7 @@ def test_it_can_be_written_as_json() -> None:
 
 @pytest.mark.parametrize("n", [30, 300])
 @pytest.mark.parametrize("factor", [0.6, 1.0, 1.7])
-def test_the_scale_and_its_error_are_those_of_simulations(n: int, factor: float) -> None:
+def test_the_scale_and_its_error_match_simulations(n: int, factor: float) -> None:
     """Intervals of `factor` times the right width: the scale is 1 / factor, in 95 % of tables."""
     logs, inside = [], 0
     for seed in range(200):
@@ -227,7 +227,7 @@ def test_the_baseline_of_classes_is_their_shares() -> None:
 
 
 def test_many_rows_do_not_condemn_what_is_off_by_less_than_a_percentage_point() -> None:
-    """Error bars 1.5 % too wide: half a point at the middle levels, plain to 200,000 rows."""
+    """Standard deviations 1.5 % too large: half a point of coverage, detected with 200,000 rows."""
     y = RandomState(0).standard_normal(200_000)
     found = verdict(y, gaussian(np.zeros(len(y)), np.full(len(y), 1.015)))
     assert found.all_rows.p_value < 1e-3

@@ -105,12 +105,12 @@ class TestPredictiveBand:
         ax = plot.predictive_band([0, 1, 2], p, truth=[0.0, 0.0, 1e6])
         assert ax.get_ylim()[1] < 20
 
-    def test_narrower_bands_are_darker_and_in_front_also_in_grey(self) -> None:
+    def test_narrower_bands_are_darker_and_in_front_also_in_gray(self) -> None:
         p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
         ax = plot.predictive_band([0, 1, 2], p)
         assert labels(ax)[:3] == ["±1 std", "±2 std", "±3 std"]
-        greys = [np.dot(to_rgb(c.get_facecolor()[0]), (0.3, 0.59, 0.11)) for c in ax.collections]
-        assert (np.diff(greys) > 0.05).all()
+        grays = [np.dot(to_rgb(c.get_facecolor()[0]), (0.3, 0.59, 0.11)) for c in ax.collections]
+        assert (np.diff(grays) > 0.05).all()
         assert (np.diff([c.get_zorder() for c in ax.collections]) < 0).all()
 
     def test_refuses_other_lengths(self) -> None:
@@ -177,7 +177,7 @@ class TestCalibration:
         assert ax.get_ylabel() == "observed coverage of progression"
         assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
-    def test_shade_of_chance_is_that_of_the_verdict(self) -> None:
+    def test_shade_of_chance_matches_the_verdict(self) -> None:
         p = Mixture.of_one(np.zeros(100), np.zeros(100), 1.0)
         vertices = band(plot.calibration(p.rvs(1, 0)[0], p), "within chance")
         at_half = vertices[np.isclose(vertices[:, 0], 0.5)][:, 1]
@@ -237,7 +237,7 @@ class TestEveryPlot:
         assert ax.get_xlabel()
         assert ax.get_ylabel()
 
-    def test_draws_where_it_is_told(self, name: str) -> None:
+    def test_draws_on_the_given_axes(self, name: str) -> None:
         _, axes = plt.subplots(1, 2)
         assert draw(name, axes[1]) is axes[1]
         assert len(plt.get_fignums()) == 1

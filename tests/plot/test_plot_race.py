@@ -48,7 +48,7 @@ def test_each_candidate_is_a_line_and_stacked_ones_have_rings() -> None:
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["20", "40"]
 
 
-def test_forms_differ_in_colour_and_marker_and_evidence_caps_in_style() -> None:
+def test_forms_differ_in_color_and_marker_and_evidence_caps_in_style() -> None:
     *lines, _ = plot.candidate_curves(fitted(*TRIALS)).get_lines()
     one, other, deep = lines
     assert (one.get_color(), one.get_marker()) == (other.get_color(), other.get_marker())
@@ -73,7 +73,7 @@ def test_words() -> None:
         assert candidate_in_words(Candidate(power=power)) == f"raw, 50, {words}, no cap"
 
 
-def test_a_power_has_a_colour_of_its_own() -> None:
+def test_a_power_has_a_color_of_its_own() -> None:
     power = replace(TRIALS[0], candidate=replace(TRIALS[0].candidate, power=0.5))
     ax = plot.candidate_curves(fitted(TRIALS[0], power))
     one, other, _ = ax.get_lines()

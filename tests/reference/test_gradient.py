@@ -101,7 +101,7 @@ def test_the_kernel_refuses_arrays_that_do_not_fit() -> None:
         _kernel.predict_gradient([3, 5, 1], np.zeros(26), np.ones(26), np.zeros((4, 2)))
 
 
-# ---- The public method: through standardisation, in the user's units.
+# ---- The public method: through standardization, in the user's units.
 
 
 def curve(n: int = 80) -> tuple[FloatArray, FloatArray]:

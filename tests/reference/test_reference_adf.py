@@ -74,7 +74,7 @@ def difference_quotient(
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
-def test_gradients_are_those_of_log_Z(hidden: tuple[int, ...]) -> None:
+def test_gradients_match_log_Z(hidden: tuple[int, ...]) -> None:
     posterior = random_posterior((3, *hidden, 1))
     x, y = np.array([0.7, -1.1, 0.4]), 1.3
     _, dlogZ_dm_w, dlogZ_dv_w = gradients(posterior, x, y)
@@ -134,7 +134,7 @@ def test_one_hidden_layer_predicts_the_moments_of_sampled_networks() -> None:
     assert (np.abs(output.var(0) / variance - 1.0) < 5 * math.sqrt(8 / n)).all()
 
 
-def test_points_are_absorbed_in_order() -> None:
+def test_points_are_used_in_order() -> None:
     start = random_posterior((3, 4, 1))
     X, y = random_data(4, 3)
     one_by_one, log_Z_sum = start, 0.0
@@ -220,7 +220,7 @@ def test_a_point_that_is_not_finite_is_skipped_whole(x_0: float, target: float) 
 
 
 @pytest.mark.parametrize("target", [12.0, 1e3, 1e6])
-def test_an_outlier_is_guarded_and_training_goes_on(target: float) -> None:
+def test_an_outlier_is_guarded_and_training_continues(target: float) -> None:
     authors = oracle.load("oracle_H4")
     y = authors.y_train.copy()
     y[0] = target

@@ -163,7 +163,7 @@ def test_the_sweep_counts_and_leaves_the_noise_alone() -> None:
     assert (got.alpha_noise, got.beta_noise) == (posterior.alpha_noise, posterior.beta_noise)
 
 
-def test_the_informative_ratio_is_eight_unless_told() -> None:
+def test_the_informative_ratio_is_eight_by_default() -> None:
     posterior = trained()
     by_default, eight = refine_prior(posterior), refine_prior(posterior, 8.0)
     assert by_default[1] == eight[1]

@@ -38,7 +38,7 @@ def expected(network: SampledNetwork, X: Array) -> tuple[Array, Array]:
 def assert_equals_numpy(network: SampledNetwork, X: Array) -> None:
     f, df_dX = network.gradient(X)
     f_expected, df_dX_expected = expected(network, X)
-    # Sums of terms of both signs: the error is that of the terms.
+    # Sums of terms of both signs have the error of the terms.
     assert_allclose(f, f_expected, rtol=1e-11, atol=1e-11 * np.abs(f_expected).max())
     assert_allclose(df_dX, df_dX_expected, rtol=1e-11, atol=1e-11 * np.abs(df_dX_expected).max())
     assert_array_equal(network(X), f)

@@ -194,7 +194,7 @@ def test_draws_of_the_variance() -> None:
 @pytest.mark.parametrize("d", [1e10, 1e100, D_MAX, -D_MAX])
 @pytest.mark.parametrize("var", [1e-8, 1e-3, 0.5, 10.0, 900.0])
 @pytest.mark.parametrize("v", [0.0, 1e-3, 1e5])
-def test_wild_residuals_are_finite_and_agree(d: float, var: float, v: float) -> None:
+def test_outliers_are_finite_and_agree(d: float, var: float, v: float) -> None:
     got, expected = native(d, v, -1.0, var), scale_mixture(d, v, -1.0, var)
     assert np.isfinite(expected).all()
     assert_allclose(got, expected, rtol=1e-10)

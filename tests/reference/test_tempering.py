@@ -43,7 +43,7 @@ def data(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("capacity", [1.0, 1.5, 20.0, 1365.0, 1e8])
 @pytest.mark.parametrize("n_points", [1, 2, 64])
-def test_the_share_is_that_of_single_steps(capacity, n_points):
+def test_the_share_matches_single_steps(capacity, n_points):
     kept = 1.0
     for _ in range(n_points):
         kept *= 1.0 - 1.0 / capacity
@@ -67,7 +67,7 @@ def test_evidence_is_given_back_at_every_point_of_small_sets_and_rarely_in_large
     capacity=st.floats(1.0, 1e6),
     n_points=st.integers(1, 64),
 )
-def test_natural_parameters_are_averaged_with_those_of_the_prior(m, v, v_hat, capacity, n_points):
+def test_natural_parameters_are_averaged_with_the_priors(m, v, v_hat, capacity, n_points):
     memory = Memory(capacity, 2.5, 0.4)
     q = replace(
         start([1, 1]),
@@ -176,7 +176,7 @@ def test_the_kernel_refuses_what_does_not_fit():
 
 
 def linear_problem() -> tuple[np.ndarray, np.ndarray, float]:
-    """Standardised rows u = [x, 1]/sqrt(2), targets, and a noise variance."""
+    """Standardized rows u = [x, 1]/sqrt(2), targets, and a noise variance."""
     random = np.random.RandomState(3)
     x = random.standard_normal((12, 1))
     y = 0.8 * x[:, 0] - 0.5 + 0.3 * random.standard_normal(12)
@@ -184,11 +184,11 @@ def linear_problem() -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def mean_field_ep(u: np.ndarray, y: np.ndarray, noise: float, prior: float) -> tuple:
-    """Stochastic EP with factorised Gaussians on linear regression, solved on its own.
+    """Stochastic EP with factorized Gaussians on linear regression, solved on its own.
 
     All N points share one average site: q is prior times site^N, a point's cavity is q without
     one site, and at the fixed point the mean over points of the natural parameters of the
-    moment-matched tilted distributions, less those of the cavity, is the site.
+    moment-matched tilted distributions, minus the cavity's, is the site.
     """
     n = len(y)
     site_precision, site_shift = np.full(2, 0.1), np.zeros(2)
@@ -245,7 +245,7 @@ def test_without_a_bound_the_posterior_shrinks_and_with_one_it_does_not():
 
 
 def test_the_noise_forgets():
-    """Targets that were wild once leave the noise estimate after `evidence_cap` passes."""
+    """Early outliers leave the noise estimate after `evidence_cap` epochs."""
     x, y, _ = linear_problem()
     wild = y + 5.0 * np.random.RandomState(1).standard_normal(len(y))
     noise = {}
@@ -280,7 +280,7 @@ def test_a_share_that_rounds_to_nothing_is_no_memory(engine, dtype):
 # ---- The estimator
 
 
-def test_fit_bounds_by_passes_over_its_rows():
+def test_fit_bounds_by_epochs_over_its_rows():
     X, y = data(40, 3)
     model = PBPRegressor(5, n_epochs=2, evidence_cap=4.0, standardize=False, random_state=1).fit(
         X, y

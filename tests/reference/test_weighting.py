@@ -59,7 +59,7 @@ def test_log_Z_is_the_density_with_that_noise(weight: float, error: float) -> No
     assert log_Z == pytest.approx(expected, rel=1e-13)
 
 
-def test_gradients_are_those_of_log_Z() -> None:
+def test_gradients_match_log_Z() -> None:
     posterior, options = made(), {"weight": 2.5, "y_var": np.array([0.3])}
     _, *found = gradients(posterior, X[0], 1.3, **options)
     for name, gradient in zip(("m_w", "v_w"), found, strict=True):
@@ -96,7 +96,7 @@ def test_the_noise_learns_by_the_equations_with_that_noise(engine: str, weight: 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("weight", [0.3, 4.0])
-def test_an_outlier_teaches_the_noise_what_quadrature_says(engine: str, weight: float) -> None:
+def test_an_outlier_updates_the_noise_as_quadrature_does(engine: str, weight: float) -> None:
     posterior, y = made(hidden=()), 60.0
     posterior = replace(posterior, v_w=tuple(1e-3 * v for v in posterior.v_w))
     mean, variance = (float(a[0]) for a in predict_moments(posterior, X))
@@ -195,7 +195,7 @@ def test_a_large_power_is_near_the_true_mean(engine: str, weight: float) -> None
     p /= p.sum()
     exact = p @ f
     assert mean == pytest.approx(exact, rel=0.35)
-    # Shares of one likelihood narrow more than they should, as passes over the same data do.
+    # Shares of one likelihood narrow q more than they should, as repeated epochs do.
     assert 0.0 < variance < p @ (f - exact) ** 2
 
 

@@ -1,4 +1,4 @@
-"""The columns of a table as a reader knows them: kinds, ranges, and their place in X."""
+"""The columns of a table: kinds, ranges, and their place in X."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table() -> pd.DataFrame:
     )
 
 
-def test_each_column_knows_its_kind_range_and_place() -> None:
+def test_each_column_has_its_kind_range_and_place() -> None:
     encoder = TableEncoder().fit(table())
     X = encoder.encode(table())
     columns = {column.name: column for column in columns_of_table(encoder, table())}
@@ -61,7 +61,7 @@ def test_the_parts_of_a_date_move_together() -> None:
         np.testing.assert_allclose(of_rows[:, 2], np.cos(2.0 * np.pi * of_rows[:, 0]), atol=1e-9)
 
 
-def test_gaps_and_unknown_categories_are_counted() -> None:
+def test_missing_values_and_unknown_categories_are_counted() -> None:
     encoder = TableEncoder().fit(table())
     gaps = table().astype(object)
     gaps.loc[:3, "area"] = None

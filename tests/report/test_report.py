@@ -129,7 +129,7 @@ def test_paragraphs_tables_and_captions() -> None:
     ("n_singles", "expected"),
     [(1, ["wide"]), (2, ["half"] * 2), (3, ["half", "half", "wide"])],
 )
-def test_single_pictures_stand_in_pairs(n_singles: int, expected: list[str]) -> None:
+def test_single_pictures_are_in_pairs(n_singles: int, expected: list[str]) -> None:
     picture = figure(drawing(), "a")
     plain = Section("plain", "text")
     sections = [plain, *[Section("one", figures=[picture])] * n_singles, plain]
@@ -293,7 +293,7 @@ def test_headline_says_which_rows(
     assert made[0].text.count(said) == 1
 
 
-def test_the_baseline_is_that_of_the_training_targets(
+def test_the_baseline_matches_the_training_targets(
     fitted: tuple[PBPRegressor, Any, Any],
 ) -> None:
     model, X, y = fitted
@@ -309,7 +309,7 @@ def test_the_baseline_is_that_of_the_training_targets(
     assert values["Log-likelihood"] == expected.replace("-", "−")
 
 
-def test_every_score_stands_beside_the_baseline(sections: list[Section]) -> None:
+def test_every_score_is_next_to_the_baseline(sections: list[Section]) -> None:
     header, rows = sections[0].table or ([], [])
     assert header == ["Measure", "Value", "Baseline", "How to read it"]
     assert all(row[2] not in ("", "–", row[1]) for row in rows if "Inside" not in row[0])

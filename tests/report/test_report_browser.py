@@ -88,7 +88,7 @@ def test_prints_on_few_pages(browser: Browser, report: Path) -> None:
     assert 1 < pdf.count(b"/Type /Page\n") <= 6
 
 
-def test_rasterised_layers_are_shown(browser: Browser, tmp_path: Path) -> None:
+def test_rasterized_layers_are_shown(browser: Browser, tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
     ax = Figure().subplots()

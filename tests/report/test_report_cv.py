@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold
 
 from cv_models import LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
 from probprop import Mixture, TransformedMixture, load
+from probprop.distributions.recalibrated import Recalibration
 from probprop.facts import number
 from probprop.metrics.verdict import Intervals, Scale, Verdict
 from probprop.report import (
@@ -31,6 +32,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
 CHOICE = "Model selection"
 NAMES = ["a", "b", "c"]
+_ONE = np.zeros(1, np.int64), np.array([100]), np.ones(1)  # a sample, at the median
+SHAPE = Recalibration(
+    np.zeros(2), np.ones(2), np.zeros((1, 2)), *_ONE, 0.1, 0.1, 4.0, gain=0.5, gain_error=0.1
+)
 
 
 @cache
@@ -75,24 +80,25 @@ def test_several_groups_and_one() -> None:
     assert choice_in_words(alone).endswith("; the only candidate")
 
 
-def test_the_calibration_of_error_bars() -> None:
-    model = fitted("values")
+def test_the_calibration_of_intervals() -> None:
+    model = copy(fitted("values"))
     found = model.calibration_
     factor, gain = np.sqrt(found.factor), f"{found.gain:+.3f} ± {found.gain_error:.3f}"
     assert calibration_in_words(model) in sections("values")[CHOICE].text
-    shape = found.recalibration
-    assert shape is not None
-    assert calibration_in_words(model) == (
+    words = (
         f"standard deviations scaled by {factor:.2f}; heteroscedastic noise "
-        f"({gain} nats per sample); {shape.in_words}"
+        f"({gain} nats per sample)"
     )
+    assert calibration_in_words(model) == words
+    model.calibration_ = replace(found, recalibration=SHAPE)
+    assert calibration_in_words(model) == f"{words}; learned shape (gain 0.5 ± 0.1)"
 
 
 def test_a_calibration_in_an_interpreter() -> None:
-    found = fitted("values").calibration_
+    found = replace(fitted("values").calibration_, recalibration=SHAPE)
     gain = f"gain {found.gain:.3g} ± {found.gain_error:.2g}"
     with_noise = f"Calibration(factor={found.factor:.3g}, a noise network ({gain})"
-    assert repr(found) == f"{with_noise}, {found.recalibration.in_words}, n=150)"
+    assert repr(found) == f"{with_noise}, learned shape (gain 0.5 ± 0.1), n=150)"
     bare = repr(replace(found, noise=None, gain=np.nan, recalibration=None))
     assert bare == f"Calibration(factor={found.factor:.3g}, the same noise everywhere, n=150)"
 
@@ -107,7 +113,7 @@ def test_a_model_without_a_noise_network(gain: float, line: str) -> None:
     assert line in sections("values", model)[CHOICE].text
 
 
-def test_error_bars_that_are_too_narrow_are_not_told_to_be_calibrated_twice() -> None:
+def test_intervals_that_are_too_narrow_are_not_called_calibrated() -> None:
     narrow = Verdict(Intervals(1_000, 0.0, False, 0.95, 0.8, Scale(1.5, 0.02)), ())
     assert "PBPRegressorCV" in _verdict_sentences(narrow, calibrated=False)
     assert "PBPRegressorCV" not in _verdict_sentences(narrow, calibrated=True)

@@ -1,4 +1,4 @@
-"""The words of a report on error bars agree with its charts."""
+"""The words of a report on calibration agree with its charts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from report_sections import sections_of
 
 
 def test_the_verdict_does_not_contradict_the_chart() -> None:
-    """Skewed targets: 95 % intervals hold what they should, 50 % intervals far too many."""
+    """Skewed targets: 95 % intervals have the right coverage, 50 % intervals far too much."""
     rng = np.random.RandomState(0)
     y = np.exp(1.2 * rng.standard_normal(600))
     p = Mixture.of_one(np.full(600, y.mean()), np.zeros(600), y.std())
@@ -28,7 +28,7 @@ def test_the_verdict_does_not_contradict_the_chart() -> None:
     assert "calibrated" not in text
 
 
-def test_a_skewed_table_is_told_where_its_intervals_are_not_calibrated() -> None:
+def test_a_skewed_table_lists_where_its_intervals_are_not_calibrated() -> None:
     """Prices whose errors grow with them, and plain PBP, whose noise is the same everywhere."""
     rng = np.random.RandomState(0)
     X = rng.standard_normal((1_600, 3))

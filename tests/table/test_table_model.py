@@ -165,7 +165,7 @@ def test_unknown_categories_give_one_warning_and_zeros(model: TableModel) -> Non
     assert_array_equal(X[:, :3], [[0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
 
 
-def test_a_global_setting_of_pandas_output_changes_nothing(model: TableModel) -> None:
+def test_a_global_option_of_pandas_output_changes_nothing(model: TableModel) -> None:
     import sklearn
 
     with sklearn.config_context(transform_output="pandas"):
@@ -324,7 +324,7 @@ def test_cells_of_another_kind(
     assert "\n" not in str(caught.value)
 
 
-def test_rows_are_those_of_the_file(tmp_path: Path, model: TableModel) -> None:
+def test_rows_match_the_file(tmp_path: Path, model: TableModel) -> None:
     path = tmp_path / "t.csv"
     frame = FRAME.astype({"x": object})
     frame.loc[[30, 40, 41], "x"] = ["!", "n. a.", "--"]

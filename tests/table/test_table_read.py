@@ -128,7 +128,7 @@ def test_true_and_false_may_be_missing(tmp_path: Path) -> None:
         assert str(frame["c"].iloc[0]) == "yes"
 
 
-def test_columns_are_selected_in_the_order_asked_for(tmp_path: Path) -> None:
+def test_columns_are_selected_in_the_requested_order(tmp_path: Path) -> None:
     csv, parquet = tmp_path / "data.csv", tmp_path / "data.parquet"
     FRAME.to_csv(csv, index=False)
     FRAME.to_parquet(parquet)
@@ -188,7 +188,7 @@ def test_chunks_continue_the_index_and_keep_every_cell_as_it_is_written(tmp_path
     ]
 
 
-def test_types_are_those_of_the_model_in_every_chunk(tmp_path: Path) -> None:
+def test_types_match_the_model_in_every_chunk(tmp_path: Path) -> None:
     path = write(tmp_path, "x,c,e\n1,1,1\n2,2,2\n2.5,3b,z\n3,4,5\n")
     kinds = {"x": "number", "c": "text"}
     chunks = list(iter_table(path, chunk_rows=2, kinds=kinds))
@@ -209,7 +209,7 @@ def test_chunks_leave_the_warning_filters_alone(tmp_path: Path) -> None:
 
 
 def peak_of_iterating(path: Path, n_rows: int) -> int:
-    """Most bytes that Python and NumPy allocate while a file of so many rows is read."""
+    """Peak bytes that Python and NumPy allocate while a file of `n_rows` is read."""
     frame = pd.DataFrame({f"x{i}": np.arange(n_rows) / 7 for i in range(4)})
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)

@@ -70,7 +70,7 @@ def test_the_frame_is_as_high_as_the_page_in_it(browser: Browser, around: Path, 
     assert browser.said() == []
 
 
-def test_the_frame_has_the_colours_around_it(browser: Browser, around: Path) -> None:
+def test_the_frame_has_the_colors_around_it(browser: Browser, around: Path) -> None:
     browser.open(around, 900)
     browser.wait_for("document.querySelector('iframe').style.height !== ''")
     for theme in ("dark", "light"):

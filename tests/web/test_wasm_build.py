@@ -1,4 +1,4 @@
-"""The WebAssembly module that is checked in is that of the sources."""
+"""The WebAssembly module that is checked in is built from the sources."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def test_building_it_again_gives_the_same_bytes(tmp_path: Path) -> None:
         pytest.skip("the compiler is not installed: pip install 'probprop[cross]'")
     compiler = f"ziglang {version('ziglang')}"
     if compiler != RECORD["compiler"]:
-        pytest.skip(f"the compiler is {compiler}, but the module is that of {RECORD['compiler']}")
+        pytest.skip(f"the compiler is {compiler}, but the module was built by {RECORD['compiler']}")
     build_wasm.compile_to(tmp_path / "kernel.wasm")
     assert (tmp_path / "kernel.wasm").read_bytes() == kernel_module()

@@ -1,4 +1,4 @@
-"""The clock of the laboratory: processor time, which others' work on the machine does not move."""
+"""The clock of the laboratory: processor time, which other processes do not change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from probprop._types import Array
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
 CLOCK = "processor"
-"""What a row has under ``clock`` when its seconds are such; older rows have none, and wall time."""
+"""Value of ``clock`` in rows with processor time; older rows have none, and wall time."""
 
 
 def timed_alike(rows: Sequence[Row]) -> list[Row]:

@@ -22,8 +22,8 @@ _ANYWHERE = ("--quiet", "-q", "--verbose", "-v", "--debug")
 _HELP = """Regression and classification on tables with calibrated uncertainty.
 
 Bayesian neural networks are fitted to a table (CSV, TSV, Parquet, JSON lines or Excel), without
-tuning; predictions come with error bars. The options -q, -v and --debug are accepted after the
-command too.
+tuning; predictions come with standard deviations and intervals. The options -q, -v and --debug are
+accepted after the command too.
 
 \b
 Examples:

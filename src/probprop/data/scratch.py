@@ -1,12 +1,12 @@
-"""Rows on disk in random partitions (piles), each a random sample of all rows.
+"""Rows on disk in random partitions, each a random sample of all rows.
 
 Files are often sorted, by time or by the target, and sequential training on sorted rows degrades
 the fit. A shuffle buffer would still see one end of the files first. So every row is assigned to
-a random pile, once; then every epoch visits the piles in a new order, a few at a time, and shuffles
-their rows together.
+a random partition, once; then every epoch visits the partitions in a new order, a few at a time,
+and shuffles their rows together.
 
-The pile of a row depends on the seed and on its place among all rows only: neither the sizes of
-the blocks nor the memory limit change the result.
+The partition of a row depends on the seed and on its place among all rows only: neither the sizes
+of the blocks nor the memory limit change the result.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ LEAST = 700 * MEGABYTE
 _UNKNOWN = 8 * 10**9  # memory of a machine if it is unknown
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
-PILE_BYTES = 4 << 20
-"""What a pile should hold: a few are in memory at a time."""
-_MOST_PILES = 4096  # more would make the writes too small
-_PILES_AT_A_TIME = 4
-_FEWEST_WIDE = 16  # rows of a pile, so that each has rows of every fold
-_COPIES_OF_PART = 4  # copies of a part: its piles, joined, shuffled, standardized
+PARTITION_BYTES = 4 << 20
+"""Target size of a partition in bytes: a few are in memory at a time."""
+_MOST_PARTITIONS = 4096  # more would make the writes too small
+_PARTITIONS_AT_A_TIME = 4
+_FEWEST_WIDE = 16  # rows of a partition, so that each has rows of every fold
+_COPIES_OF_PART = 4  # copies of a part: its partitions, joined, shuffled, standardized
 _LEAST_WAITING, _MOST_WAITING = 1 << 20, 64 << 20  # bytes of rows that are written together
 _CELL = 8  # bytes
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How rows are assigned to piles."""
+    """How rows are assigned to partitions."""
 
     n: int  # rows
     n_columns: int  # numbers of a row
-    n_piles: int
+    n_partitions: int
     n_wide: int = 0  # numbers of a row in training, if that is more
 
     @property
@@ -62,22 +62,23 @@ class Shape:
 
     @property
     def n_parts(self) -> int:
-        """Parts of an epoch, of a few piles each, and not more than there are rows."""
-        return min(self.n, -(-self.n_piles // _PILES_AT_A_TIME))
+        """Parts of an epoch, of a few partitions each, and not more than there are rows."""
+        return min(self.n, -(-self.n_partitions // _PARTITIONS_AT_A_TIME))
 
 
 def shape_of(n: int, n_columns: int, n_wide: int = 0) -> Shape:
-    """Return how n rows are put into piles; the memory limit has no say in it."""
-    n_piles = -(-_CELL * n * n_columns // PILE_BYTES)
-    n_wide_piles = min(-(-_CELL * n * n_wide // PILE_BYTES), n // _FEWEST_WIDE)
-    n_piles = min(_MOST_PILES, max(1, n_piles, n_wide_piles))
-    return Shape(n, n_columns, n_piles, n_wide)
+    """Return the shape of n rows; it does not depend on the memory limit."""
+    n_partitions = -(-_CELL * n * n_columns // PARTITION_BYTES)
+    n_wide_partitions = min(-(-_CELL * n * n_wide // PARTITION_BYTES), n // _FEWEST_WIDE)
+    n_partitions = min(_MOST_PARTITIONS, max(1, n_partitions, n_wide_partitions))
+    return Shape(n, n_columns, n_partitions, n_wide)
 
 
 class Scratch:
-    """A temporary file of rows in piles, which is deleted when it is closed, even by a kill.
+    """A temporary file of rows in partitions, which is deleted when it is closed, even by a kill.
 
-    Rows are buffered, within a budget in bytes of memory, so that few pieces of a pile are written.
+    Rows are buffered, within a budget in bytes of memory, so that few pieces of a partition are
+    written.
     """
 
     def __init__(self, file: IO[bytes], shape: Shape, seed: int, budget: int) -> None:
@@ -87,10 +88,10 @@ class Scratch:
         n_bytes = min(_MOST_WAITING, max(_LEAST_WAITING, budget // 4))
         self._n_together = -(-n_bytes // (_CELL * shape.n_columns))
         self._waiting, self._n_waiting = np.empty(0), 0  # buffered rows
-        self._runs: list[tuple[int, Array]] = []  # where each lies, and where its piles begin
+        self._runs: list[tuple[int, Array]] = []  # where each lies, and where its partitions begin
 
     def add(self, rows: Array) -> None:
-        """Assign rows, (n,), records of always the same columns, to piles."""
+        """Assign rows, (n,), records of always the same columns, to partitions."""
         done = 0
         while done < len(rows):
             start = self._n_waiting
@@ -103,15 +104,15 @@ class Scratch:
                 self.write()
 
     def write(self) -> None:
-        """Write the buffered rows, pile after pile."""
+        """Write the buffered rows, partition after partition."""
         if not self._n_waiting:
             return
         rows = self._waiting[: self._n_waiting]
         self._waiting, self._n_waiting, self._dtype = np.empty(0), 0, rows.dtype
         # A number for each row: blocks of any size draw the same.
-        piles = (self._random.random(len(rows)) * self.shape.n_piles).astype(np.int32)
-        order = np.argsort(piles, kind="stable")  # in a pile the rows keep their order
-        begins = np.searchsorted(piles[order], np.arange(self.shape.n_piles + 1))
+        partitions = (self._random.random(len(rows)) * self.shape.n_partitions).astype(np.int32)
+        order = np.argsort(partitions, kind="stable")  # in a partition the rows keep their order
+        begins = np.searchsorted(partitions[order], np.arange(self.shape.n_partitions + 1))
         self._runs.append((self._file.seek(0, os.SEEK_END), begins))
         self.n += len(rows)
         left: Any = rows[order].view(np.uint8).data
@@ -123,8 +124,8 @@ class Scratch:
                 raise
             raise _no_room(self.shape, scratch_folder(), "") from error
 
-    def pile(self, k: int) -> Array:
-        """Return the rows of a pile, in the order in which they came, (n_k,)."""
+    def partition(self, k: int) -> Array:
+        """Return the rows of a partition, in the order in which they came, (n_k,)."""
         parts = []
         for start, begins in self._runs:
             self._file.seek(start + self._dtype.itemsize * int(begins[k]))
@@ -132,10 +133,10 @@ class Scratch:
             parts.append(np.fromfile(self._file, self._dtype, n))
         return np.concatenate(parts)
 
-    def piles(self) -> Iterator[tuple[int, Array]]:
-        """Yield the number and the rows of each pile that has rows."""
-        for k in range(self.shape.n_piles):
-            if len(rows := self.pile(k)):
+    def partitions(self) -> Iterator[tuple[int, Array]]:
+        """Yield the number and the rows of each partition that has rows."""
+        for k in range(self.shape.n_partitions):
+            if len(rows := self.partition(k)):
                 yield k, rows
 
     def part(
@@ -143,12 +144,12 @@ class Scratch:
     ) -> Array:
         """Return the rows of one part of an epoch, shuffled: every row is in one part.
 
-        Of a pile, given its number and its size, only the rows that are `chosen` are taken.
+        Only the rows that `chosen` selects, given number and size of a partition, are used.
         """
-        order = default_rng((seed, n_iter)).permutation(self.shape.n_piles)
+        order = default_rng((seed, n_iter)).permutation(self.shape.n_partitions)
 
         def taken(k: int) -> Array:
-            rows = self.pile(k)
+            rows = self.partition(k)
             return rows if chosen is None else rows[chosen(k, len(rows))]
 
         numbers = np.array_split(order, self.shape.n_parts)[part]
@@ -168,9 +169,9 @@ def scratch(shape: Shape, seed: int, budget: int) -> Iterator[Scratch]:
 
 
 def check_parts_fit(shape: Shape, budget: int) -> None:
-    """Refuse a limit that one part of an epoch would break: above 16 GB of rows piles grow."""
+    """Refuse a limit that one part of an epoch would break: above 16 GB of rows partitions grow."""
     n_bytes = _CELL * shape.n * max(shape.n_columns, shape.n_wide)
-    needed = _COPIES_OF_PART * _PILES_AT_A_TIME * n_bytes // shape.n_piles
+    needed = _COPIES_OF_PART * _PARTITIONS_AT_A_TIME * n_bytes // shape.n_partitions
     if needed > budget:
         raise ValueError(
             f"the memory limit is too small for {shape.n:,} rows, {in_words(shape.n_bytes)}: give "

@@ -1,7 +1,7 @@
 """Samples for a training: in memory, on disk in one shard, or on a cluster in several.
 
-Samples in memory are for the estimator's own `fit`. On disk or a cluster, shards (on disk: piles)
-are measured one by one, and a training uses them in parts of an epoch.
+Samples in memory are for the estimator's own `fit`. On disk or a cluster, shards (on disk:
+partitions) are measured one by one, and a training uses them in parts of an epoch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ShardWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Summary of the rows of a shard, or of a pile."""
+    """Summary of the rows of a shard, or of a partition."""
 
     shard: int  # its number
     n: int  # rows
@@ -102,7 +102,7 @@ def warn_of_order(summaries: Sequence[Summary]) -> None:
 
 @dataclass(frozen=True)
 class Folds:
-    """How the rows of all shards, or piles, are assigned to folds.
+    """How the rows of all shards, or partitions, are assigned to folds.
 
     The rows of a shard are shuffled once, by the seed, and the one at place p is of fold p mod
     `n_folds`. So every fold, and every beginning of that order, is a random sample of the shard.
@@ -283,7 +283,7 @@ def mean_weight(summaries: Sequence[Summary]) -> float:
 
 
 def digest_of(rows: Any) -> str:
-    """Return a digest of all rows, and of how they are assigned to shards or piles."""
+    """Return a digest of all rows, and of how they are assigned to shards or partitions."""
     each = rows.map(lambda rows, k: digest([rows.X, rows.y, rows.weights, rows.y_std]))
     return digest([np.frombuffer(own.encode(), np.uint8) for own in each])
 
@@ -295,11 +295,11 @@ def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardize
     refuse_empty_columns(x.n == 0)
     likelihood = plan.likelihood
     if plan.standardize:
-        found = standardize.standardizer_of(x, y if likelihood.standardises_target else None)
+        found = standardize.standardizer_of(x, y if likelihood.standardizes_target else None)
     else:
-        n_targets = likelihood.n_outputs if likelihood.standardises_target else 1
+        n_targets = likelihood.n_outputs if likelihood.standardizes_target else 1
         found = standardize.identity_standardizer(len(x.n), n_targets)
-    if likelihood.standardises_target:
+    if likelihood.standardizes_target:
         check_targets(found, y, plan)
     return found
 
@@ -332,7 +332,7 @@ class DiskRows:
 
     @cached_property
     def summaries(self) -> list[Summary]:
-        """Summary of each pile that has rows."""
+        """Summary of each partition that has rows."""
         return self.map(summarize, self.schema.likelihood)
 
     @property
@@ -341,8 +341,8 @@ class DiskRows:
         return {"training in parts (out of core)": str(self.scratch.shape.n_parts)}
 
     def map(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call a function with each pile that has rows."""
-        return [call(_loaded(rows), k, *arguments) for k, rows in self.scratch.piles()]
+        """Call a function with each partition that has rows."""
+        return [call(_loaded(rows), k, *arguments) for k, rows in self.scratch.partitions()]
 
     def n_rounds(self, n_hidden: int) -> int:
         """Return the parts of an epoch."""
@@ -457,7 +457,7 @@ def read_here(
 ) -> Iterator[MemoryRows | DiskRows]:
     """Read all rows of a source within a limit, in bytes of memory of this process; yield them.
 
-    The seed draws the test rows and the piles of the training rows. With `n_sample` above 0
+    The seed draws the test rows and the partitions of the training rows. With `n_sample` above 0
     hyperparameters are selected on a sample of this size, and rows are encoded in training, which
     takes more memory. A limit of None keeps all rows in memory.
     """

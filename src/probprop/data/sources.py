@@ -23,10 +23,9 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import (
-    check_labelled_data,
+    check_labeled_data,
     check_regression_data,
     check_sample_weight,
     check_target_std,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 Network = PBPRegressor | PBPClassifier
 CrossValidated = PBPRegressorCV | PBPClassifierCV
-Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
+Estimator = Network | CrossValidated
 
 _SHAPE = (
     "each block must be a tuple of arrays or frames with rows: (X, y), (X, y, sample_weight) or "
@@ -153,10 +152,10 @@ class ArrayReader:
         if not isinstance(piece, tuple | list) or not 2 <= len(piece) <= 4:
             raise TypeError(f"{label}: {_SHAPE}, not {type(piece).__name__}.")
         X, y, weight, y_std = (*piece, None, None)[:4]
-        with _labelled(label):
+        with _labeled(label):
             network = clone(self.network)
             validate_data(network, X, skip_check_array=True, reset=True)
-            check = check_labelled_data if is_classifier(network) else check_regression_data
+            check = check_labeled_data if is_classifier(network) else check_regression_data
             X, y = check(network, X, y, reset=False)
             if y_std is not None:
                 check_takes_errors(network, "y_std")
@@ -222,7 +221,7 @@ def check_takes_errors(network: Any, what: str) -> None:
 
 
 @contextmanager
-def _labelled(label: str) -> Iterator[None]:
+def _labeled(label: str) -> Iterator[None]:
     """Put the name of a block before an error about it."""
     try:
         yield
@@ -275,7 +274,7 @@ def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
         raise TypeError(
             f"source is a {type(blocks).__name__}, which can be gone through only once, but the "
             "rows are read more than once: pass the function that makes it, without calling it, "
-            "or a list, or an object whose __iter__ starts anew."
+            "or a list, or an object whose __iter__ starts again."
         )
     return lambda: iter(blocks)
 

@@ -16,7 +16,7 @@ from probprop.data.sources import Columnwise, Loaded, Piece, Schema, Source
 from probprop.inference.likelihoods import of_labels
 from probprop.table import encoding
 from probprop.table.cells import without_marks
-from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
+from probprop.table.encoding import Columns, Wanted, agreed, labeled, survey_frame
 from probprop.table.model import takes_gaps
 from probprop.table.names import TableError, reading_parquet
 from probprop.table.read import (
@@ -51,7 +51,7 @@ class TableReader:
         """Return the rows with a target and of a weight above 0."""
         known = _with_targets(_frame_of(piece, label, self.na), self.wanted.targets)
         if self.counting.weight is not None and len(known):
-            with labelled(label):
+            with labeled(label):
                 known = known[self.counting.weights(known) > 0.0]
         return known
 
@@ -60,7 +60,7 @@ class TableReader:
         frame, counting = self.rows(piece, label), self.counting
         if not len(frame):
             return Loaded(np.zeros((0, len(columns.encoder.names))), np.zeros(0))
-        with labelled(label):
+        with labeled(label):
             X, y = columns.encode(frame)
             options = counting.options(frame)
         return Loaded(X, y, options.get("sample_weight"), options.get("y_std"))
@@ -73,7 +73,7 @@ class TableReader:
         known = _with_targets(frame, self.wanted.targets)
         n_without = len(frame) - len(known)
         if len(known):
-            with labelled(label):
+            with labeled(label):
                 self.counting.check(known, self.wanted.targets, self.wanted.features or ())
             known = self.rows(known, label)
         found = survey_frame(known, label, self.wanted) if len(known) else None
@@ -135,7 +135,7 @@ def _with_targets(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
 def no_rows(label: str) -> TableError:
     """Raise an error: a piece is empty."""
     return TableError(
-        f"{label} has no rows: leave it out, or spread the rows anew, as "
+        f"{label} has no rows: leave it out, or repartition the rows, as "
         "`frame.repartition(...)` does."
     )
 

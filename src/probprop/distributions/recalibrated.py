@@ -51,20 +51,23 @@ _WIDTHS, _BANDWIDTHS = (0.1, 0.2, 0.4, 0.8, 1.6, 10.0), (0.05, 0.1, 0.2, 0.3, 0.
 _MAX_CELLS = 1_500
 _MAX_SCORED = 2_000  # samples that widths are compared on
 _MIN_SAMPLES = 100
+_MAX_FOLDS = 10  # that samples are left out by
 _MIN_GAIN = 0.01  # nats per sample, and two standard errors
 _MIN_OUTSIDE = 1e-3  # mean probability outside of a support that is enforced
 
 
 class LeftOut(NamedTuple):
-    """The contribution of samples to their own recalibrated distributions, (n,) each."""
+    """What samples do not learn from: the samples of their own fold.
 
-    bin: Array
-    weight: FloatArray  # w_i(x_i)
+    Samples of one fold were predicted by the same networks, and may be copies of one another.
+    """
+
+    fold: Array  # of each sample, (n,)
+    counts: FloatArray  # of each fold, (n_folds, n_counts)
 
     def of(self, rows: Rows) -> LeftOut:
         """Return the part of some samples."""
-        at = as_rows(rows)
-        return LeftOut(self.bin[at], self.weight[at])
+        return self._replace(fold=self.fold[as_rows(rows)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,7 +92,7 @@ class Recalibration:
     low, high : float
         Ends of the support, in target units, or infinite.
     gain, gain_error : float
-        Leave-one-out gain in log density per sample, in nats, and its standard error.
+        Leave-one-fold-out gain in log density per sample, in nats, and its standard error.
     """
 
     center: FloatArray
@@ -128,9 +131,12 @@ class Recalibration:
 
     @cached_property
     def _table(self) -> FloatArray:
-        """Smoothed counts of every cell, (n_cells, n_bins + 2)."""
+        return self._smoothed(self.count)
+
+    def _smoothed(self, count: FloatArray) -> FloatArray:
+        """Return smoothed counts of every cell, (n_cells, n_bins + 2)."""
         counts = np.zeros((len(self.cells), _N_BINS + 2))
-        np.add.at(counts, (self.cell, self.bin), self.count)
+        np.add.at(counts, (self.cell, self.bin), count)
         return counts @ _smoothing(self.bandwidth)
 
     def masses(self, location: FloatArray, left_out: LeftOut | None = None) -> FloatArray:
@@ -138,8 +144,9 @@ class Recalibration:
         near = _kernel((location - self.center) / self.scale, self.cells, self.width)
         found = near @ self._table
         if left_out is not None:
-            own = _smoothing(self.bandwidth)[left_out.bin]
-            found = np.maximum(found - left_out.weight[:, np.newaxis] * own, 0.0)
+            for fold, counts in enumerate(left_out.counts):
+                own = left_out.fold == fold
+                found[own] = np.maximum(found[own] - near[own] @ self._smoothed(counts), 0.0)
         found += PRIOR * _PRIOR_MASS
         masses: FloatArray = found / found.sum(axis=1, keepdims=True)
         return masses
@@ -170,7 +177,7 @@ class Recalibrated(TargetDistribution):
         Of one target.
     recalibration : Recalibration
     left_out : LeftOut or None, default=None
-        Of samples that the recalibration was learned from: leaves each out of its distribution.
+        Of samples that the recalibration was learned from: leaves their own fold out.
     """
 
     base: Mixture | TransformedMixture
@@ -388,13 +395,15 @@ class _At(NamedTuple):
 def recalibrated(
     predictive: Mixture | TransformedMixture,
     y: FloatArray,
+    fold: Array,
     weights: FloatArray | None = None,
     support: tuple[float, float] = (-math.inf, math.inf),
     enforce: bool = False,
 ) -> Recalibrated | None:
     """Learn a recalibration from out-of-fold predictions; None if there is no gain.
 
-    The result has every sample left out of its own distribution. Where the learned shape gains less
+    Widths are compared, and the result predicts every sample, without the samples of its `fold`,
+    (n,); a single fold is cut into parts, and many are joined. Where the learned shape gains less
     than 0.01 nats or two standard errors, the support alone is enforced if it leaves out 0.1 % of
     the predictive distribution and costs less than 0.01 nats. Below 100 samples neither is used;
     with `enforce` the support is kept in any case.
@@ -411,6 +420,7 @@ def recalibrated(
     scale = np.maximum(scale, [0.01 * math.exp(center[1]), 0.01])
     none = (np.zeros((0, 2)), nothing, nothing, np.zeros(0))
     shape = Recalibration(center, scale, *none, 1.0, 1.0, dof, *support)
+    fold = (fold if fold.any() else np.arange(len(y))) % _MAX_FOLDS
     tail = stdtr(dof, -np.abs(e) * math.sqrt(dof / (dof - 2.0)))
     z = -np.sign(e) * ndtri(np.maximum(tail, 1e-300))
     bins = np.searchsorted(SCORES, z, side="right")
@@ -418,7 +428,9 @@ def recalibrated(
         return None
     log_p = given.logpdf(y)
     if len(y) >= _MIN_SAMPLES:
-        learned = Recalibrated(predictive, *_learned(shape, (location - center) / scale, bins, w))
+        learned = Recalibrated(
+            predictive, *_learned(shape, (location - center) / scale, bins, fold, w)
+        )
         learned = _judged(learned, y, log_p, w)
         found = learned.recalibration
         if found.gain > max(_MIN_GAIN, 2.0 * found.gain_error):
@@ -440,35 +452,36 @@ def _judged(p: Recalibrated, y: FloatArray, log_p: FloatArray, w: FloatArray) ->
 
 
 def _learned(
-    shape: Recalibration, location: FloatArray, bins: Array, w: FloatArray
+    shape: Recalibration, location: FloatArray, bins: Array, fold: Array, w: FloatArray
 ) -> tuple[Recalibration, LeftOut]:
-    """Return the recalibration with the best widths, by the leave-one-out log score."""
+    """Return the recalibration with the best widths, by the leave-one-fold-out log score."""
     some = np.linspace(0, len(bins) - 1, min(len(bins), _MAX_SCORED)).astype(np.intp)
-    best, own_cell, score = shape, location, -math.inf
-    smoothings = {h: _smoothing(h) for h in _BANDWIDTHS}
+    n_folds, best, counted, score = int(fold.max()) + 1, shape, np.zeros(0), -math.inf
+    smoothings = {h: _smoothing(h)[:, bins[some]].T for h in _BANDWIDTHS}
     for width in _WIDTHS:
         half = 0.5 * width
         grid, cell = np.unique(np.rint(location / half), axis=0, return_inverse=True)
         cells, cell = half * grid, cell.ravel()
         if len(cells) > _MAX_CELLS:
             continue
-        counts = np.zeros((len(cells), _N_BINS + 2))
-        np.add.at(counts, (cell, bins), w)
-        near = _kernel(location[some], cells, width)
-        own = near[np.arange(len(some)), cell[some]] * w[some]
-        found, total = near @ counts, near @ counts.sum(axis=1) - own + PRIOR
+        counts = np.zeros((n_folds, len(cells), _N_BINS + 2))
+        np.add.at(counts, (fold, cell, bins), w)
+        near, total = _kernel(location[some], cells, width), counts.sum(axis=0)
+        found = near @ total
+        for k, own in enumerate(counts):
+            of_fold = fold[some] == k
+            found[of_fold] -= near[of_fold] @ own
+        sums = found.sum(axis=1) + PRIOR
         for h, smoothing in smoothings.items():
-            mass = np.einsum("ij,ji->i", found, smoothing[:, bins[some]])
-            mass -= own * smoothing[bins[some], bins[some]]
-            mass = np.maximum(mass, 0.0) + PRIOR * _PRIOR_MASS[bins[some]]
-            value = float(np.average(np.log(mass / total), weights=w[some]))
+            mass = np.maximum(np.einsum("ij,ij->i", found, smoothing), 0.0)
+            mass += PRIOR * _PRIOR_MASS[bins[some]]
+            value = float(np.average(np.log(mass / sums), weights=w[some]))
             if value > score:
-                at = np.nonzero(counts)
-                best = replace(shape, cells=cells, cell=at[0], bin=at[1], count=counts[at])
+                at = np.nonzero(total)
+                best = replace(shape, cells=cells, cell=at[0], bin=at[1], count=total[at])
                 best = replace(best, width=width, bandwidth=h)
-                own_cell, score = cells[cell], value
-    distance = (location - own_cell) / best.width
-    return best, LeftOut(bins, w * np.exp(-0.5 * (distance**2).sum(axis=1)))
+                counted, score = counts[:, at[0], at[1]], value
+    return best, LeftOut(fold, counted)
 
 
 def _inside(

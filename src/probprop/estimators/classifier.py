@@ -74,7 +74,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features,)
         Number of features; their names, if X had string column names.
     history_ : list of Epoch
-        One entry per pass. `noise_variance` is always 1 and `n_guarded` always 0.
+        One entry per epoch. `noise_variance` is always 1 and `n_guarded` always 0.
 
     Examples
     --------

@@ -104,7 +104,7 @@ class CheckpointFile:
             tree, arrays, version = io.read_file(self.path, io.CHECKPOINT)
             if version != __version__:
                 raise self._refused(
-                    f"was written by probprop {version[:50]}, and this is {__version__}: go on "
+                    f"was written by probprop {version[:50]}, and this is {__version__}: resume "
                     f"with that version, or {_AFRESH}"
                 )
             content: _Content = io.decode(_Content, tree, arrays, DECLARED)

@@ -58,7 +58,7 @@ def _train_all(
 def _train(task: Task) -> tuple[Trained, BaseException | None]:
     posterior, records = task.posterior, [_no_records(task)]
     try:
-        X = _standardised(task.X, task.standardizer, posterior.dtype)
+        X = _standardized(task.X, task.standardizer, posterior.dtype)
         y = task.standardizer.transform_y(task.y)
         rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
         for e, rate in enumerate(rates):
@@ -142,7 +142,7 @@ def _predict_moments(
 
     In target units single precision would not do: a mean of 1e6 has steps of 0.06 there.
     """
-    X = _standardised(X, standardizer, posterior.dtype)
+    X = _standardized(X, standardizer, posterior.dtype)
     mean, variance = reference.predict_moments(posterior, X, X_var)
     return mean.astype(np.float64), variance.astype(np.float64)
 
@@ -151,7 +151,7 @@ def _predict_gradient(
     posterior: Posterior, X: Samples, standardizer: Standardizer | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return those moments and their derivatives by the features; see `native`."""
-    Xs = _standardised(X, standardizer, posterior.dtype)
+    Xs = _standardized(X, standardizer, posterior.dtype)
     mean, variance, *slopes = reference.predict_gradient(posterior, Xs)
     if isinstance(X, Encoded):
         scale = 1.0 if standardizer is None else standardizer.x_scale
@@ -159,7 +159,7 @@ def _predict_gradient(
     return mean, variance, slopes[0], slopes[1]
 
 
-def _standardised(X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> Array:
+def _standardized(X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> Array:
     X = dense(X)
     return X if standardizer is None else standardizer.checked_X(X, dtype)
 

@@ -23,13 +23,13 @@ from probprop.inference.noise import LogScale, Noise
 from probprop.inference.standardize import Standardizer
 from probprop.reference import likelihoods
 
-# Beside log Z of one point a likelihood has:
+# In addition to log Z of one point a likelihood has:
 #
 #   task                  "regression" or "classification"
 #   n_outputs             units of the last layer
 #   n_classes             outputs of which a label is the largest; 1 where each has its own target
 #   learns_tail           whether epochs learn how heavy the tails of the noise of each output are
-#   standardises_target   whether the targets are brought to zero mean and unit variance
+#   standardizes_target   whether the targets are brought to zero mean and unit variance
 #   noise_prior           shape and rate of the Gamma prior of the noise precision
 #   encode(y)             checks targets; numbers, (n,) or (n, K), not yet standardized
 #   predictive(m, v, …)   the predictive distribution of rows, given the moments of their outputs,
@@ -53,7 +53,7 @@ class Gaussian:
     learns_tail = False
     n_classes = 1
     weights_divide_noise = True
-    standardises_target = True
+    standardizes_target = True
     log_Z = staticmethod(likelihoods.GAUSSIAN.log_Z)
 
     @property
@@ -123,7 +123,7 @@ class Scale:
     task = "regression"
     learns_noise = False
     weights_divide_noise = False
-    standardises_target = False
+    standardizes_target = False
     n_classes = 1
     noise_prior = (2.0, 1.0)  # not used; as of a fixed noise
     log_Z = staticmethod(likelihoods.SCALE.log_Z)
@@ -162,7 +162,7 @@ class _OfLabels:
     learns_noise = False
     learns_tail = False
     weights_divide_noise = False
-    standardises_target = False
+    standardizes_target = False
     # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
     noise_prior = (2.0, 1.0)
 

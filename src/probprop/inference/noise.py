@@ -18,20 +18,19 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.inference.task import NoiseSchedule
 
-_PRIOR = {"prior_shape": 6.0, "prior_rate": 3.0}  # variance 0.6; refined, it ran away
+_PRIOR = {"prior_shape": 6.0, "prior_rate": 3.0}  # variance 0.6; refined, it diverged
 _NOISE = {"noise_shape": 2.0, "noise_rate": 1.0}  # a scale has no noise of its own
 PASSES = 4.0
-"""The evidence that `fit` gives the network of the noise, in passes over the data."""
+"""Evidence cap of the network of the noise in `fit`."""
 FEW_ROWS = 100
 """With fewer rows than this per feature, of which three or more count as three, it is less, by the
-square of their share: residuals of rows that were learned from say little about the noise where
+square of their share: training residuals are too small to estimate the noise if
 rows are few."""
 _LEFT_ALONE = 1 / 8  # of the epochs of `fit`: the first residuals say little about the noise
 FIRST_TAIL = 1.0
 """The tails of heavy noise, where they begin."""
 LARGEST_LOG, LARGEST_VARIANCE = 20.0, 4.0
-"""Bounds on the moments of h(x) in predictions. Far from the data the network extrapolates, and
-knows nothing: beyond these a noise would say less than that."""
+"""Bounds on the moments of h(x) in predictions. They limit extrapolation far from the data."""
 
 
 def start_noise_network(
@@ -57,7 +56,7 @@ def noise_schedule(
     """Return the schedule of the noise network for some epochs, counted from 1.
 
     If no number of epochs is planned, every residual counts in full, as in a stream, where a row is
-    predicted before it is learned from. `evidence_cap` is in passes over `n_seen` rows.
+    predicted before the update on it. `evidence_cap` is in passes over `n_seen` rows.
     """
     if n_planned is None:
         power = np.ones(len(n_iters))

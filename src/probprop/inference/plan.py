@@ -27,7 +27,7 @@ class Plan:
     prior: str = "shared"  # or "per_column": one precision per column and later layer
     refine: bool = True  # whether the prior factors are refined at the end of each epoch
     output_layer: str = "mean_field"  # or "full": see `probprop.inference.output_layer`
-    evidence_cap: float | None = None  # the evidence cap, in passes over the data
+    evidence_cap: float | None = None  # the evidence cap
     standardize: bool = True  # whether features, and the targets of a regression, are standardized
     marginalize: bool = False  # whether NaN in X is a missing value
     dtype: np.dtype[Any] = _FLOAT64  # of the weights

@@ -63,7 +63,7 @@ class Posterior:
         Natural parameters of the Gamma part of each approximate prior factor:
         shape minus one, and minus the rate; float64.
     noise_network : Posterior or None, default=None
-        The network of the noise, where it depends on the inputs: its outputs, one per target,
+        The network of heteroscedastic noise: its outputs, one per target,
         are the logarithms of the noise variances in units of `noise_variance`.
     tail : ndarray of shape (n_outputs,), default=None
         Variance of the logarithm of the noise variance of each output, around the level's
@@ -115,7 +115,7 @@ class Posterior:
     def noise_variance(self) -> FloatArray:
         """E[1/gamma] = beta/(alpha - 1), (K,), in standardized target units squared.
 
-        With a tail, or where the noise depends on the inputs, it is the level that the noise
+        With a tail or heteroscedastic noise it is the level that the noise
         variance varies around. With an `output_layer` it is the noise variance there.
         """
         if self.output_layer is not None:
@@ -133,12 +133,12 @@ class Memory:
     """Bound on the evidence in q during training; see `probprop.reference.adf.temper`."""
 
     capacity: float  # in points, at least 1: with `evidence_cap` M and N points it is M * N
-    noise_shape: float  # Gamma prior of the noise precision, towards which q is tempered
+    noise_shape: float  # Gamma prior of the noise precision, toward which q is tempered
     noise_rate: float
 
     @property
     def every(self) -> int:
-        """Points absorbed between two returns of evidence, which varies by 1/64 meanwhile."""
+        """Updates between two tempering steps; the evidence varies by 1/64 meanwhile."""
         return max(1, int(min(64.0, self.capacity / 64.0)))
 
     def share(self, n_points: int) -> float:
@@ -201,7 +201,7 @@ class Records(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """One pass over the data as `history_` and callbacks show it.
+    """One epoch as `history_` and callbacks show it.
 
     A list of these makes a table: ``pandas.DataFrame(model.history_)``.
     """
@@ -213,7 +213,7 @@ class Epoch(NamedTuple):
     mean_log_Z: float
     """Mean of log Z over those points, in target units."""
     noise_variance: float | tuple[float, ...]
-    """E[1/gamma] after the pass, in target units squared, with several targets of each; of a
+    """E[1/gamma] after the epoch, in target units squared, with several targets of each; of a
     classifier 1, the probit's own."""
     prior_variance: float
     """E[1/lambda] after the pass."""

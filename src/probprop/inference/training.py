@@ -517,7 +517,7 @@ def start(
     if near_draw and plan.hidden:
         posterior = near_a_draw(posterior)
     if standardizer is None and plan.standardize:
-        standardizer = fit_standardizer(X.X, y if likelihood.standardises_target else None)
+        standardizer = fit_standardizer(X.X, y if likelihood.standardizes_target else None)
     elif standardizer is None:
         standardizer = identity_standardizer(X.shape[1], n_noise)
     check_target_scale(standardizer.y_scale)
@@ -544,7 +544,7 @@ def begin(
     (n, K), are known errors of the targets, in their units.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
-    if plan.likelihood.standardises_target:
+    if plan.likelihood.standardizes_target:
         fitted.standardizer.check_y(y, plan.dtype)
     y_var = None if y_std is None else target_variance(plan, fitted.standardizer, y_std)
     rows = Rows(entries, X_var, y, weights, y_var)
@@ -810,9 +810,9 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
             "weight updates undone (their new variance was not positive)": n_undone,
             "noise updates made by quadrature (outliers, or few points)": n_guarded,
             "points skipped (their log Z was not finite)": n_skipped,
-            "precisions held up between rounds (the shards, of few rows, gave back more than there "
-            "was; error bars are only wider: with few rows leave n_shards at None, on a cluster "
-            "give fewer shards)": n_held,
+            "precisions held up between rounds (the combined updates of the shards would have "
+            "removed more; intervals are only wider: with few rows leave n_shards at None, on a "
+            "cluster give fewer shards)": n_held,
         }
         parts = [f"{count} {text}" for text, count in counts.items() if count]
         warnings.warn(

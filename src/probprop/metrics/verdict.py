@@ -7,9 +7,9 @@ Values beyond the 95 % interval count only as being there, so that outliers do n
 
 Whether chance explains it is a Kolmogorov-Smirnov test over all levels: `|2 u - 1|` is the level of
 the smallest central interval that contains the target, and is uniform if intervals are calibrated.
-The same test judges thirds of the samples, by size of the prediction and of its standard deviation,
-because intervals can be calibrated on average only. Class probabilities are compared with the
-accuracy.
+The same test is applied to thirds of the samples, by size of the prediction and of its standard
+deviation, because intervals can be calibrated on average only. Class probabilities are compared
+with the accuracy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEGLIGIBLE = 0.01
 """A coverage this near to its level is called calibrated, however many samples tell them apart."""
 
 _NAMED = np.array([0.5, 0.8, 0.9, 0.95])  # levels that readers know
-_FEWEST = 20  # samples of a third that is judged
+_FEWEST = 20  # samples of a third that is tested
 _CENSORED = float(ndtri(0.975))  # |z| of the ends of a 95 % interval
 _LARGEST_SCALE = 100.0  # the scale is sought between its inverse and this
 _STEP = 0.01  # of log scale, between differences
@@ -122,7 +122,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement on all samples, and on the thirds of them that are not calibrated."""
+    """The calibration on all samples, and on the thirds of them that are not calibrated."""
 
     all_rows: Intervals
     doubtful: tuple[Intervals, ...]  # thirds whose distance chance does not explain
@@ -153,11 +153,11 @@ class Verdict:
 
 
 def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
-    """Judge intervals on samples whose targets are known.
+    """Test the calibration of intervals on samples whose targets are known.
 
     `y`, (n,), are observed targets, `predictive` the TargetDistribution of the same samples.
     ``str`` of the verdict says it in words. From 60 samples on, thirds by size of the prediction
-    and of its standard deviation are judged too.
+    and of its standard deviation are tested too.
 
     >>> import numpy as np
     >>> from probprop import Mixture
@@ -169,7 +169,7 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
 
 
 def verdict_of(at: Pointwise) -> Verdict:
-    """Judge intervals by the predictive cdf of the targets, and by means and std of the samples."""
+    """Test intervals by the predictive cdf of the targets, and by means and std of the samples."""
     _, mean, std, _, _, u = at
     # Standard deviations that are nearly the same everywhere are no place to name.
     groups = [
@@ -186,7 +186,7 @@ def verdict_of(at: Pointwise) -> Verdict:
 
 
 def _judge(u: FloatArray, significance: float, where: str = "") -> Intervals:
-    """Judge samples by the predictive cdf of their targets, (n,)."""
+    """Test samples by the predictive cdf of their targets, (n,)."""
     needed, n = np.sort(np.abs(2.0 * u - 1.0)), len(u)
     ranks = np.arange(n + 1) / n
     distance = float(max((ranks[1:] - needed).max(), (needed - ranks[:-1]).max()))
@@ -268,7 +268,7 @@ def scale_of(u: FloatArray) -> Scale:
 
 @dataclass(frozen=True)
 class ClassVerdict:
-    """The judgement on the probabilities of classes."""
+    """The calibration of class probabilities."""
 
     n: int  # rows
     n_right: int  # rows whose most probable class is right
@@ -313,7 +313,7 @@ def _points(share: float) -> str:
 
 
 def class_verdict(n_right: int, confidence: FloatArray) -> ClassVerdict:
-    """Judge whether chance explains the difference between confidence and accuracy.
+    """Test whether chance explains the difference between confidence and accuracy.
 
     `n_right` counts the rows whose most probable class is right; `confidence`, (n,), is its
     probability in each row.

@@ -107,7 +107,7 @@ def calibration(
 ) -> Axes:
     """Draw the share of the targets inside the central intervals against what is expected.
 
-    Below the diagonal the error bars are too small, above it too large. The shade contains the
+    Below the diagonal the intervals are too narrow, above it too wide. The shade contains the
     whole curve of a calibrated model with probability 95 % (Kolmogorov-Smirnov). The legend has
     the calibration error.
 

@@ -219,10 +219,10 @@ def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Arra
     return np.asarray(x, dtype), None if x_var is None else np.asarray(x_var, dtype)
 
 
-# ---- Bounded evidence: tempering of q, which also removes the influence of the first passes
+# ---- Bounded evidence: tempering of q, which also removes the influence of the first epochs
 #
-# [PBP15] uses the likelihood of every point again in every pass, so q becomes too narrow, and
-# the residuals of the first passes stay in the noise. With a `Memory` q is tempered before the
+# [PBP15] uses the likelihood of every point again in every epoch, so q becomes too narrow, and
+# the residuals of the first epochs stay in the noise. With a `Memory` q is tempered before the
 # updates, q <- q^(1 - share) prior^share, and never contains more evidence than `capacity` points
 # have: a form of stochastic expectation propagation.
 

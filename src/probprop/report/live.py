@@ -40,7 +40,7 @@ from probprop.web import bundle, compressed, packed_kernel, text_of
 
 MOST_NUMBERS = 6_000_000  # most means and variances of weights in a page: 20 MB of text
 MOST_ROWS = 300  # that the page offers to begin with, each with all its cells
-MOST_SUMMARISED = 100_000  # rows that ranges and counts are taken from
+MOST_SUMMARIZED = 100_000  # rows that ranges and counts are taken from
 N_BINS = 40  # of the histogram of a column
 _TARGET_REACH = 2.5  # standard deviations of a target around its mean, where no rows are known
 _TAILS = (0.1, 0.9)  # quantiles of a column between which its effect is shown
@@ -84,7 +84,7 @@ def live_page(
     """
     summarized, y = train if train is not None else rows, None
     if summarized is not None:
-        summarized = summarized.iloc[evenly(len(summarized), MOST_SUMMARISED)]
+        summarized = summarized.iloc[evenly(len(summarized), MOST_SUMMARIZED)]
         y = model.observed(summarized)
     range_of = "model" if rows is None else "rows"  # whose range the sliders show
     if train is not None or hasattr(model.estimator, "bounds_"):

@@ -627,7 +627,7 @@ class Columns:
 
 def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
     """Look at the columns of one piece, which has rows."""
-    with labelled(label):
+    with labeled(label):
         chosen = choose_features(frame, wanted.targets, wanted.features, wanted.drop)
         looks = {name: look_at(name, frame[name]) for name in chosen}
         kind, found = None, list[object]()
@@ -640,7 +640,7 @@ def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
 
 
 @contextmanager
-def labelled(label: str) -> Iterator[None]:
+def labeled(label: str) -> Iterator[None]:
     """Put the name of a piece before what is wrong with it."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Noise as a setting of a candidate: constant, by the inputs, or whatever rows held out say."""
+"""Noise of a candidate: homoscedastic, heteroscedastic, or selected out of fold."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_auto_is_one_of_the_two() -> None:
         p, expected, other = (model.predict_distribution(data[0]) for model in (auto, kept, left))
         assert_array_equal(p.std, expected.std)
         assert np.abs(p.std - other.std).max() > 0.0
-        # What it gains is judged whether or not it is asked for, but not where it is ruled out.
+        # Its gain is estimated whether or not it is requested, but not where it is excluded.
         assert auto.calibration_.gain == network.calibration_.gain
         assert (auto.calibration_.gain > 0.0) == (data[0] is X)
         assert np.isnan(constant.calibration_.gain)
@@ -45,7 +45,7 @@ def network_of(model: Any) -> Any:
 
 
 @pytest.mark.parametrize("n", [2, 3, 15, 150])
-def test_it_is_what_was_asked_for_with_any_number_of_rows(n: int) -> None:
+def test_it_is_what_was_requested_with_any_number_of_rows(n: int) -> None:
     assert fit("constant", X[:n], Y[:n]).calibration_.noise is None
     model = fit("input", X[:n], Y[:n])
     p = model.predict_distribution(X)
@@ -89,7 +89,7 @@ def test_files(tmp_path: Path, noise: str) -> None:
     assert_array_equal(answers(model), answers(loaded))
 
 
-def test_a_file_without_this_setting_has_its_default(tmp_path: Path) -> None:
+def test_a_file_without_this_parameter_has_its_default(tmp_path: Path) -> None:
     model = fit("auto")
     model.save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:

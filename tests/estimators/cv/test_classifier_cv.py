@@ -137,7 +137,7 @@ def test_the_temperature_undoes_what_is_too_much(K: int, sure: float) -> None:
     assert rows.log_p(rows.factor).mean() > rows.log_p().mean()
 
 
-def test_of_many_rows_some_stand_for_all() -> None:
+def test_many_rows_are_represented_by_a_sample() -> None:
     rows = outputs(11_000, 5, 1.5)
     exact = LogTemperature().after(lambda t: -rows.log_p(float(np.exp(t))).sum())
     assert exact.mean != rows.belief.mean
@@ -196,7 +196,7 @@ def test_two_rows() -> None:
 
 
 @pytest.mark.parametrize("n_rare", [2, 20])
-def test_groups_are_never_parted(n_rare: int) -> None:
+def test_groups_are_never_split(n_rare: int) -> None:
     X, _ = blobs(60)
     groups = np.arange(60) % 12
     y = np.where(np.arange(60) < n_rare, 1.0, 0.0)

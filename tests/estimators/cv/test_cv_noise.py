@@ -1,4 +1,4 @@
-"""The noise network of rows held out: against passes one by one, and integrals by quadrature."""
+"""The noise network, out of fold: against single epochs, and integrals by quadrature."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def slowly(A: Any, oof: OutOfFold) -> Any:
     return lambda B: engine.predict_moments(network, B)
 
 
-def test_it_learns_as_passes_one_by_one(made: Any, judged: LearnedNoise) -> None:
+def test_it_learns_as_single_epochs_do(made: Any, judged: LearnedNoise) -> None:
     X, oof, fold = made
     A = encode(X, judged.network.encoding)
     m_h, v_h = slowly(A, oof)(A)
@@ -83,7 +83,7 @@ def density(residual: Any, v: Any, level: Any, m_h: Any, v_h: Any) -> Any:
     return (weights * norm.pdf(residual, 0.0, std)).sum(axis=0)
 
 
-def test_the_gain_is_that_of_the_exact_density(made: Any, judged: LearnedNoise) -> None:
+def test_the_gain_matches_the_exact_density(made: Any, judged: LearnedNoise) -> None:
     _, oof, _ = made
     v, level = FACTOR * oof.epistemic_std**2, FACTOR * oof.aleatoric_std**2
     h = judged.held_out
@@ -121,7 +121,7 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: LearnedNoise) -> N
     assert_allclose(found.logpdf(at), np.log(np.mean(each, axis=0)), atol=1e-6)
 
 
-def test_a_single_fold_is_judged_in_parts(made: Any) -> None:
+def test_a_single_fold_is_scored_in_parts(made: Any) -> None:
     X, oof, _ = made
     calibration = calibrated(X, oof)
     assert np.isfinite(calibration.gain)

@@ -64,7 +64,7 @@ def test_an_offset_of_the_target_shifts_predictions(table: str) -> None:
 
 
 @pytest.mark.parametrize("value", [-5.0, 0.0, 5.0])
-@pytest.mark.parametrize("n", [12, 120])  # of as many rows as 100 a power may be tried
+@pytest.mark.parametrize("n", [12, 120])  # a Box–Cox candidate needs 100 samples
 def test_equal_targets(value: float, n: int) -> None:
     X = np.random.RandomState(1).standard_normal((n, 2))
     mean, std, *_ = moments(X, np.full(n, value))

@@ -153,7 +153,7 @@ def test_a_prediction_may_have_a_weight(noise: Any, transformed: bool) -> None:
 
 
 def test_rows_have_the_noise_of_their_weight() -> None:
-    """Out-of-fold intervals of means of 1 and of 25 measurements hold what they should."""
+    """Out-of-fold intervals of means of 1 and of 25 measurements have the right coverage."""
     rng = np.random.RandomState(4)
     n_measured = rng.choice([1, 25], 400)
     X = rng.uniform(-2.0, 2.0, size=(400, 1))
@@ -177,7 +177,7 @@ def test_known_errors_are_refused_in_words() -> None:
         small(PBPClassifierCV).fit(*rows(60, PBPClassifierCV), y_std=0.1)
 
 
-def test_the_temperature_hears_heavy_rows_more() -> None:
+def test_the_temperature_depends_more_on_samples_of_large_weight() -> None:
     X, y = rows(80, PBPClassifierCV)
     wrong = np.arange(80) % 8 == 0
     y[wrong] = np.where(y[wrong] == "high", "low", "high")
@@ -245,7 +245,7 @@ def test_missing_entries(kind: Any, n_bins: int | None) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_candidates_of_one_encoding_see_the_same_gaps(kind: Any) -> None:
+def test_candidates_of_one_encoding_see_the_same_missing_values(kind: Any) -> None:
     X, y = rows(60, kind)
     first, second = Candidate(None, (8,), 10.0), Candidate(None, (8,), 30.0)
     both, alone = (
@@ -257,14 +257,14 @@ def test_candidates_of_one_encoding_see_the_same_gaps(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_without_gaps_are_as_before(kind: Any) -> None:
+def test_rows_without_missing_values_are_as_before(kind: Any) -> None:
     X, y = rows(60, kind)
     ours, theirs = (small(kind, missing=m).fit(X, y) for m in ("marginalize", "error"))
     assert_allclose(predicted(ours, X), predicted(theirs, X), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gaps_are_refused_if_they_are_an_error(kind: Any) -> None:
+def test_missing_values_are_refused_if_they_are_an_error(kind: Any) -> None:
     X, y = rows(20, kind)
     with pytest.raises(ValueError, match='missing="marginalize"'):
         small(kind, missing="error").fit(with_gaps(X), y)

@@ -37,7 +37,7 @@ def split() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 @cache
 def fitted(candidate: Candidate, far: float = 0.0) -> PBPRegressorCV:
-    """A model; two training values are so many standard deviations from the mean."""
+    """A model; two training values are this number of standard deviations from the mean."""
     X, y, _, _ = split()
     if far:
         X[7, 0], X[9, 1] = far * UNITS[0], -far * UNITS[1]
@@ -77,7 +77,7 @@ def test_far_values_in_training_samples(candidate: Candidate, far: float) -> Non
 
 
 @ANY
-def test_error_bars_grow_outside_the_range(candidate: Candidate) -> None:
+def test_the_std_grows_outside_the_range(candidate: Candidate) -> None:
     X = data()[0][:25]
     model = fitted(candidate)
 

@@ -1,4 +1,4 @@
-"""Large tables: which rows are held out and how often they are shown, and that it stays honest."""
+"""Large tables: validation sets, numbers of updates, and calibration."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def weights(model: Any) -> list[bytes]:
 
 
 @given(st.sampled_from([*BUDGETS]), st.integers(100_000, 50_000_000))
-def test_epochs_show_as_many_rows_whatever_the_table(name: str, n_rows: int) -> None:
+def test_epochs_of_any_table_have_the_same_number_of_updates(name: str, n_rows: int) -> None:
     rungs = policy.rungs_of(name, n_rows, n_rows)
     assert list(rungs) == sorted({*rungs})
     assert min(rungs) >= 1
@@ -64,7 +64,9 @@ def test_epochs_show_as_many_rows_whatever_the_table(name: str, n_rows: int) -> 
 
 
 @given(st.integers(5, 120_000), st.integers(0, 99))
-def test_two_ends_are_held_out_and_all_others_learned(n_rows: int, seed: int) -> None:
+def test_both_ends_are_the_validation_set_and_the_rest_is_trained_on(
+    n_rows: int, seed: int
+) -> None:
     rng = np.random.RandomState(seed)
     (first, last), again = two_holdout_folds(n_rows, rng), two_holdout_folds(n_rows, rng)
     assert len(first.test) == len(last.test) == min(policy.HELD_OUT, n_rows // 5)
@@ -90,7 +92,7 @@ def test_no_network_has_a_copy_of_its_rows() -> None:
 
 
 @is_large
-def test_rows_held_out_are_predicted_by_networks_that_have_not_seen_them() -> None:
+def test_out_of_fold_predictions_are_made_by_networks_that_have_not_seen_the_rows() -> None:
     model = large(candidates=[RAW], budget="fast").fit(X, Y)
     assert len(model.estimators_) == 2
     assert len(model.oof_rows_) == len({*model.oof_rows_.tolist()}) == 2 * N_HELD
@@ -102,7 +104,7 @@ def test_rows_held_out_are_predicted_by_networks_that_have_not_seen_them() -> No
         of_fold = model.estimators_[fold].predict(X[rows])
         assert_allclose(model.oof_predictive_.mean[half], of_fold, rtol=1e-6)
         y = Y.copy()
-        y[rows[3]] += 1e-4  # one network does not know it, and no number of epochs changes
+        y[rows[3]] += 1e-4  # one network is not trained on it, and no number of epochs changes
         changed = weights(large(candidates=[RAW], budget="fast").fit(X, y))
         same = [a == b for a, b in zip(weights(model), changed, strict=True)]
         assert same == [fold == 0, fold == 1]

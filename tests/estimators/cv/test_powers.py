@@ -27,7 +27,7 @@ N = 200
 
 
 def prices(n: int = N, seed: int = 0) -> tuple[Any, Any]:
-    """Prices with errors of ten per cent."""
+    """Prices with errors of ten percent."""
     rng = np.random.RandomState(seed)
     X = rng.standard_normal((n, 2))
     return X, np.exp(7.0 + X[:, 0] + 0.5 * X[:, 1] + 0.1 * rng.standard_normal(n))
@@ -47,7 +47,7 @@ class TestPower:
         y = g.inverse(g.forward(mean) + 0.1 * rng.standard_normal(2000))
         assert_allclose(power_of_residuals(y, out_of_fold(mean)), power, atol=0.1)
 
-    def test_with_one_mean_it_is_that_of_scipy(self) -> None:
+    def test_with_one_mean_it_matches_scipy(self) -> None:
         y = (6.0 + np.random.RandomState(0).standard_normal(500)) ** 3
         powers = np.linspace(0.0, 1.0, 21)
         best = powers[np.argmax([boxcox_llf(power, y) for power in powers])]
@@ -113,7 +113,7 @@ class TestEstimator:
         assert (without.interval()[0] < 0.0).any()
         assert p.logpdf(y).mean() > without.logpdf(y).mean() + 0.2
 
-    def test_rows_held_out_are_in_target_units(self, model: PBPRegressorCV) -> None:
+    def test_out_of_fold_predictions_are_in_target_units(self, model: PBPRegressorCV) -> None:
         _, y = prices()
         inside = model.oof_predictive_.interval(0.9)
         assert 0.8 < ((inside[0] < y) & (y < inside[1])).mean() < 0.98
@@ -141,7 +141,7 @@ class TestEstimator:
         assert_allclose(median, np.exp(logs.predict_distribution(X).ppf(0.5)), rtol=1e-4)
 
     @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")  # few points
-    def test_going_on_is_that_of_transformed_targets(self) -> None:
+    def test_updates_use_transformed_targets(self) -> None:
         (X, y), (X_new, y_new) = prices(), prices(100, seed=2)
         g = box_cox_of(y, 0.5)
         settings: dict[str, Any] = {"budget": "fast", "random_state": 0}

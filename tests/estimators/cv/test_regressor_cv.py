@@ -101,7 +101,7 @@ def test_two_layers_learn_from_the_first_epochs_on() -> None:
     assert model.trials_[0].means[0] > of_the_mean + 0.1
 
 
-def test_the_variances_are_those_of_the_residuals() -> None:
+def test_the_variances_match_the_residuals() -> None:
     X, y = waves(15)  # too few rows for a noise network
     model = small().fit(X, y)
     p = model.oof_predictive_
@@ -162,7 +162,7 @@ def test_it_is_the_same_again_and_with_any_number_of_threads() -> None:
 
 
 def parted(model: PBPRegressorCV, groups: Any) -> bool:
-    """Whether a group was learned from by the network that it was held out from."""
+    """Whether a group is in both the training and the validation set of a network."""
     n = len(groups)
     counts = [member.n_samples_seen_ for member in model.estimators_]
     return sum(counts) != (len(counts) - len(model.groups_)) * n
@@ -184,7 +184,7 @@ def test_rows_of_a_group_stay_together() -> None:
     assert max(scores[:2]) < scores[2]
 
 
-def test_splitters_and_rows_that_are_never_held_out() -> None:
+def test_splitters_and_rows_that_are_in_no_validation_set() -> None:
     X, y = waves(40)
     in_time = small(cv=TimeSeriesSplit(3)).fit(X, y)
     assert_array_equal(in_time.oof_rows_, np.arange(10, 40))
@@ -289,7 +289,7 @@ def test_single_precision_frames_and_pickles() -> None:
     assert clone(model).get_params()["candidates"] == candidates
 
 
-def test_error_bars_grow_away_from_the_data() -> None:
+def test_the_std_grows_away_from_the_data() -> None:
     rng = np.random.RandomState(0)
     X = rng.standard_normal((150, 2))
     y = X[:, 0] ** 2 + np.sin(2.0 * X[:, 1]) + 0.1 * rng.standard_normal(150)
@@ -314,7 +314,7 @@ def test_beyond_the_range_of_the_rows() -> None:
     assert_allclose(beyond, 0.3 * y[: len(y)].std() * np.array([0.0, 3.0, 5.0]), rtol=0.2)
     bounded = model.bounds_.apply(edge + X.std(axis=0) * distances)
     assert (p.epistemic_std[1:] > 0.9 * model.calibration_.range.std(bounded)[1:]).all()
-    assert_allclose(p.aleatoric_std, q.aleatoric_std[0])  # that of the edge
+    assert_allclose(p.aleatoric_std, q.aleatoric_std[0])  # the edge's
 
 
 # ---- Noise that depends on the inputs
@@ -333,7 +333,7 @@ def test_noise_that_is_larger_on_one_side() -> None:
     assert isinstance(p, Mixture)
     assert p.tail is not None
     assert 4.0 < p.aleatoric_std[1] / p.aleatoric_std[0] < 25.0  # exp(2.4) is 11
-    # The gain is that of rows held out: their own predictive has it.
+    # The gain is out of fold: the out-of-fold predictive distribution has it.
     mean, var = np.empty(400), np.empty(400)
     for member, (_, test) in zip(model.estimators_, drawn_folds(400, 3), strict=True):
         each = member.predict_distribution(X[test])

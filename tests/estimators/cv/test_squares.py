@@ -112,7 +112,7 @@ def test_the_square_of_the_mean_of_all(
     assert_allclose(squares.between, own, atol=0.03)
 
 
-def test_residuals_as_large_as_those_of_the_ensemble() -> None:
+def test_residuals_as_large_as_the_ensembles() -> None:
     rows = out_of_fold(*made(2, 1.0, 0.5))
     squares = rows.squares(5)
     smaller = rows.of_ensemble(squares)

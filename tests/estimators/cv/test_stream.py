@@ -208,7 +208,7 @@ def test_the_temperature_follows_labels_that_lie() -> None:
     assert abs(sure.mean() - right.mean()) < 0.1
 
 
-def test_the_noise_network_hears_more_residuals() -> None:
+def test_the_noise_network_is_updated_with_new_residuals() -> None:
     rng = np.random.RandomState(0)
     X = rng.uniform(-1.0, 1.0, size=(300, 1))
     model = small().fit(X, X[:, 0] + np.exp(1.5 * X[:, 0]) * rng.standard_normal(300))

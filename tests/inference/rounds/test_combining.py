@@ -82,7 +82,7 @@ def random_velocity(q: Posterior, rng: np.random.RandomState) -> Velocity:
     has_noise_network=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_combination_is_that_of_the_equations(
+def test_combination_matches_the_equations(
     seed: int, n_shards: int, spread: float, dtype: str, has_noise_network: bool
 ) -> None:
     rng = np.random.RandomState(seed)

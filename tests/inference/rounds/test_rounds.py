@@ -44,7 +44,7 @@ from probprop.inference.training import (
     n_iter=st.integers(1, 4),
 )
 @settings(max_examples=100, deadline=None)
-def test_every_row_is_absorbed_once_in_every_epoch(
+def test_every_row_is_used_once_in_every_epoch(
     sizes: list[int], n_rounds: int, seed: int, n_iter: int
 ) -> None:
     schedule = Schedule(tuple(sizes), n_rounds, seed)
@@ -150,7 +150,7 @@ def test_threads_change_no_bit_and_more_epochs_fit_better(plan: Plan) -> None:
         assert a.tail[0] > 0.0
 
 
-def test_a_training_goes_on_from_any_round() -> None:
+def test_a_training_resumes_from_any_round() -> None:
     setting, state, shards = problem(PLANS["values"])
     whole = [*rounds(setting, state, in_threads(shards, 1))]
     for k in (1, 5, len(whole) - 2):
@@ -160,7 +160,7 @@ def test_a_training_goes_on_from_any_round() -> None:
         assert np.array_equal(flat(again[-1][0].posterior.m_w), flat(whole[-1][0].posterior.m_w))
 
 
-def test_one_shard_is_a_pass_in_pieces() -> None:
+def test_one_shard_is_an_epoch_in_pieces() -> None:
     """With K = 1 a round is an ADF pass over its rows: the whole is passes and refinements."""
     plan = PLANS["no bound"]
     setting, state, shards = problem(plan, n_shards=1, n_epochs=2)
@@ -189,7 +189,7 @@ def test_one_shard_is_a_pass_in_pieces() -> None:
     assert np.array_equal(found.beta_noise, q.beta_noise)
 
 
-def test_a_round_is_the_combination_of_what_the_shards_absorb() -> None:
+def test_a_round_combines_the_updates_of_the_shards() -> None:
     setting, state, shards = problem(PLANS["values"])
     maps = in_threads(shards, 1)
     first = one_round(setting, state, maps)[0]
@@ -218,7 +218,7 @@ def test_a_shard_without_rows_in_a_round_has_no_part_in_it() -> None:
     assert made.n_points == 1401
 
 
-def test_parts_without_gaps_are_known_beside_parts_with_gaps() -> None:
+def test_parts_without_missing_values_are_combined_with_parts_with_them() -> None:
     X, y = np.ones((2, 3)), np.zeros(2)
     known, gaps = Rows(X, None, y), Rows(X, np.full((2, 3), 0.5), y)
     for parts in ([known, gaps], [gaps, known]):

@@ -41,7 +41,7 @@ def numpy_gradient(weights, x, y):
 
 
 @pytest.mark.parametrize("sizes", [[3, 1], [3, 4, 1], [3, 4, 5, 1]])
-def test_output_is_that_of_the_numpy_network(sizes):
+def test_output_matches_the_numpy_network(sizes):
     weights = initial_weights(sizes, np.random.RandomState(0))
     X, _ = small_data()
     with double_precision():
@@ -65,7 +65,7 @@ def test_four_layers_learn_a_curve():
 
 
 @pytest.mark.parametrize("sizes", [[3, 1], [3, 4, 1], [3, 4, 5, 1]])
-def test_gradient_is_that_of_finite_differences_and_of_backpropagation_by_hand(sizes):
+def test_gradient_matches_finite_differences_and_backpropagation_by_hand(sizes):
     weights = initial_weights(sizes, np.random.RandomState(1))
     x, y = np.array([0.3, -1.2, 0.8]), 0.7
     with double_precision():
@@ -84,7 +84,7 @@ def test_gradient_is_that_of_finite_differences_and_of_backpropagation_by_hand(s
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 7])
-def test_steps_are_those_of_momentum_and_weight_decay_by_hand(n_steps):
+def test_steps_match_momentum_and_weight_decay_by_hand(n_steps):
     X, y = small_data(5)
     order = np.array([3, 0, 4, 1, 1, 2, 0])[:n_steps]
     learning_rate, momentum, weight_decay = 0.1, 0.6, 0.03
@@ -105,7 +105,7 @@ def test_steps_are_those_of_momentum_and_weight_decay_by_hand(n_steps):
         np.testing.assert_allclose(w, expected, rtol=1e-11)
 
 
-def test_fit_makes_the_steps_it_says_in_standardised_units():
+def test_fit_makes_the_steps_it_says_in_standardized_units():
     X, y = small_data()
     X, y = 100.0 * X + 7.0, 1e4 * y - 3.0
     model = BackpropRegressor(4, learning_rate=0.05, momentum=0.3, n_epochs=3, random_state=5)

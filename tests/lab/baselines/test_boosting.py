@@ -1,4 +1,4 @@
-"""Boosted trees: their error bars against known noise, and what the libraries predict."""
+"""Boosted trees: their standard deviations against known noise and the libraries' predictions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold
 from probprop.cli.methods import ConstantNoise
 from probprop_lab.baselines.boosting import CatBoostUncertainty, NaturalBoosting
 from probprop_lab.experiments import Job
-from probprop_lab.experiments.harness import judging, methods
+from probprop_lab.experiments.harness import methods, scoring
 
 X, Y = load_diabetes(return_X_y=True)
 PARTS = X[:80], Y[:80], X[80:110], Y[80:110]
@@ -84,7 +84,7 @@ def test_catboost_learns_where_the_noise_is(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_catboosts_log_likelihood_is_the_loss_that_it_minimises() -> None:
+def test_catboosts_log_likelihood_is_the_loss_that_it_minimizes() -> None:
     """Its own loss has no constant: the log of sqrt(2 pi) is added here."""
     needs("catboost")
     model = CatBoostUncertainty(30, random_state=0).fit(X[:80], Y[:80])
@@ -111,9 +111,9 @@ def test_ngboost_predicts_its_own_distribution() -> None:
 def test_all_are_measured_alike_and_the_seed_settles_the_result(name: str) -> None:
     needs(NEEDED[name])
     job = Job("field", "diabetes", 0, name, seed=2)
-    estimator, row = judging.fit_and_judge(job, *PARTS)
+    estimator, row = scoring.fit_and_score(job, *PARTS)
     mean, std = estimator.predict(PARTS[2], return_std=True)
     density = -0.5 * ((PARTS[3] - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2.0 * np.pi)
     assert row["log_likelihood"] == pytest.approx(float(np.mean(density)))
     assert row["warnings"] == []
-    assert judging.fit_and_judge(job, *PARTS)[1]["log_likelihood"] == row["log_likelihood"]
+    assert scoring.fit_and_score(job, *PARTS)[1]["log_likelihood"] == row["log_likelihood"]

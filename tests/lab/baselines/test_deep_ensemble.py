@@ -40,7 +40,7 @@ def test_the_loss_is_the_gaussian_log_likelihood_of_networks_one_by_one() -> Non
         assert found[k] + 0.5 * np.log(2.0 * np.pi) == pytest.approx(-np.mean(log_p))
 
 
-def test_the_gradient_is_that_of_finite_differences() -> None:
+def test_the_gradient_matches_finite_differences() -> None:
     weights, X, y = drawn()
     slopes = deep_ensemble.gradient(weights, X, y)
     for layer, (w, slope) in enumerate(zip(weights, slopes, strict=True)):

@@ -93,7 +93,7 @@ def test_the_step_is_the_slope_of_the_evidence(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_first_mean_update_is_that_of_pbp(engine: str) -> None:
+def test_the_first_mean_update_matches_pbp(engine: str) -> None:
     X, y = data(1, 3)
     before = start([3, 8, 5, 1])
     with_it, info = ENGINES[engine].adf_pass(before, X, y, np.array([0]))
@@ -111,7 +111,7 @@ def test_the_first_mean_update_is_that_of_pbp(engine: str) -> None:
 # ---- The estimator
 
 
-def test_a_linear_model_is_the_normalised_lms_filter() -> None:
+def test_a_linear_model_is_the_normalized_lms_filter() -> None:
     X, y = data(30, 3)
     model = EBPRegressor((), n_epochs=3, prior_variance=0.4, random_state=5).fit(X, y)
 
@@ -129,7 +129,7 @@ def test_a_linear_model_is_the_normalised_lms_filter() -> None:
     assert model.noise_variance_ == pytest.approx(beta / (alpha - 1.0) * y.var(), rel=1e-10)
 
 
-def test_a_fit_is_passes_without_variances() -> None:
+def test_a_fit_is_epochs_without_variances() -> None:
     X, y = data(25, 2)
     model = EBPRegressor([7, 4], n_epochs=4, prior_variance=0.7, random_state=2).fit(X, y)
     random = np.random.RandomState(2)
@@ -156,7 +156,7 @@ def test_a_fit_is_passes_without_variances() -> None:
     np.testing.assert_allclose(predictive.epistemic_std**2, y.var() * variance, rtol=1e-7)
 
 
-def test_more_data_do_not_narrow_the_error_bars() -> None:
+def test_more_data_do_not_reduce_the_std() -> None:
     X, y = load_diabetes(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     y = (y - y.mean()) / y.std()
@@ -199,7 +199,7 @@ def test_scikit_learn_checks(estimator: EBPRegressor, check: object) -> None:
     check(estimator)
 
 
-def test_layers_have_the_sizes_asked_for() -> None:
+def test_layers_have_the_requested_sizes() -> None:
     X, y = data(10, 2)
     model = EBPRegressor([4, 3], n_epochs=1, random_state=0).fit(X, y)
     shapes = [(n_out, n_in + 1) for n_in, n_out in pairwise([2, 4, 3, 1])]

@@ -284,7 +284,7 @@ def test_many_outliers_at_once_leave_a_gamma() -> None:
 
 def test_known_residuals_give_the_conjugate_gamma() -> None:
     # Without uncertainty of f a residual adds 1/2 to alpha and d2/2 to beta, exactly; Eqs. (9)
-    # and (10) take 1/gamma for its mean, which costs a few per cent.
+    # and (10) take 1/gamma for its mean, which costs a few percent.
     d2 = np.full(20, 0.5)
     sites = GammaSites(np.zeros(20), np.zeros(20))
     for _ in range(200):
@@ -303,7 +303,7 @@ def test_converges_on_the_toy_data(n_hidden: int) -> None:
     assert lowest < model.score(X, y) < lowest + 0.1
 
 
-def test_the_prior_of_the_noise_says_what_few_points_can() -> None:
+def test_the_prior_of_the_noise_dominates_few_points() -> None:
     X, y = toy_cubic(20, random_state=4)
     little, much = (
         EPRegressor(10, noise_shape=shape, noise_rate=rate, random_state=0).fit(X, y)

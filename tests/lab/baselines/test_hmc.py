@@ -281,7 +281,7 @@ class TestDiagnostics:
 
 
 def test_units_do_not_matter() -> None:
-    """A power of two changes no digit of the standardised data, so the draws are the same."""
+    """A power of two changes no digit of the standardized data, so the draws are the same."""
     model = regressor().fit(X, Y)
     scaled = regressor().fit(X * 4.0, Y * 1024.0)
     assert_array_equal(model.draws_.log_density, scaled.draws_.log_density)

@@ -40,7 +40,7 @@ def network(sizes: list[int]) -> tuple[list[tuple[int, int]], np.ndarray, np.nda
 
 
 def linear_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Data, and what a linear model sees of them: scaled inputs with bias, standardised y."""
+    """Data, and what a linear model sees of them: scaled inputs with bias, standardized y."""
     random_state = RandomState(0)
     X = random_state.standard_normal((30, 4))
     y = X @ [1.0, -0.5, 0.2, 0.0] + 0.4 * random_state.standard_normal(30)
@@ -118,8 +118,8 @@ def test_weights_are_at_a_minimum() -> None:
     np.testing.assert_allclose(gradient, 0.0, atol=1e-4)
 
 
-def test_linear_precisions_maximise_the_evidence() -> None:
-    # The oracle knows nothing of the updates: y ~ N(0, 1/beta + design design^T/alpha).
+def test_linear_precisions_maximize_the_evidence() -> None:
+    # The oracle does not use the updates: y ~ N(0, 1/beta + design design^T/alpha).
     X, y, design, ys = linear_data()
 
     def minus_log_evidence(log_precisions: np.ndarray) -> float:
@@ -140,7 +140,7 @@ def test_linear_predictive_is_exact() -> None:
     mean = design @ np.linalg.solve(A, model.beta_ * design.T @ ys)
     variance = np.diag(design @ np.linalg.solve(A, design.T))
     p = model.predict_distribution(X)
-    # The mode is as accurate as the optimiser.
+    # The mode is as accurate as the optimizer.
     np.testing.assert_allclose(p.mean, y.mean() + y.std() * mean, atol=1e-5)
     np.testing.assert_allclose(p.epistemic_std, y.std() * np.sqrt(variance), rtol=1e-3)
     np.testing.assert_allclose(p.aleatoric_std**2, y.var() / model.beta_, rtol=1e-12)

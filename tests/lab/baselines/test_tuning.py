@@ -15,7 +15,7 @@ pytest.importorskip("bayes_opt", reason="needs the extra 'baselines'")
 
 from probprop.distributions.mixture import Mixture
 from probprop_lab.baselines import BackpropRegressor, TunedRegressor, tuned
-from probprop_lab.baselines.tuning import BACKPROP_SPACE, maximise
+from probprop_lab.baselines.tuning import BACKPROP_SPACE, maximize
 
 BEST = {"a": 0.3, "b": 1e-3}
 SPACE = {"a": (-1.0, 1.0), "b": (1e-6, 1.0, "log")}
@@ -88,7 +88,7 @@ def test_search_finds_the_known_minimum(data, seed, capsys):
     assert capsys.readouterr() == ("", "")  # the package talks of duplicates
 
 
-def test_the_log_likelihood_tells_what_the_error_cannot(data):
+def test_the_log_likelihood_distinguishes_what_the_error_cannot(data):
     space = {"b": (1e-3, 10.0, "log")}
     model = tuned(Wide(), space, scoring="log_likelihood", random_state=0).fit(*data)
     assert model.best_params_["b"] == pytest.approx(0.5, rel=0.15)
@@ -105,7 +105,7 @@ def test_the_log_likelihood_tells_what_the_error_cannot(data):
 
 @pytest.mark.slow
 def test_search_is_better_than_chance():
-    """Its regret in three dimensions is far below that of as many random points."""
+    """Its regret in three dimensions is far below the regret of random search."""
 
     def best_of(n_iter, seed, at_random):
         random_state, found = np.random.RandomState(seed), []
@@ -118,7 +118,7 @@ def test_search_is_better_than_chance():
             for u in random_state.uniform(size=(n_iter, 3)):
                 score(dict(zip("xyz", u, strict=True)))
         else:
-            maximise(score, dict.fromkeys("xyz", (0.0, 1.0)), n_iter, random_state)
+            maximize(score, dict.fromkeys("xyz", (0.0, 1.0)), n_iter, random_state)
         assert len(found) == n_iter
         return -max(found)
 
@@ -131,7 +131,7 @@ def test_log_ranges_are_searched_in_the_logarithm():
     found = []
     space = {"p": (1e-4, 1e2, "log"), "q": (0.0, 100.0)}
     for seed in range(100):  # five evaluations each, all at random
-        maximise(lambda p: found.append(p) or 0.0, space, 5, np.random.RandomState(seed))
+        maximize(lambda p: found.append(p) or 0.0, space, 5, np.random.RandomState(seed))
     p, q = np.array([(f["p"], f["q"]) for f in found]).T
     assert np.mean(p < 1e-1) == pytest.approx(0.5, abs=0.1)
     assert np.mean(q < 50.0) == pytest.approx(0.5, abs=0.1)
@@ -199,7 +199,7 @@ def test_bad_parameters_are_named(data):
         tuned(Surface(), SPACE, n_iter=0).fit(*data)
 
 
-def test_it_is_cloned_with_what_it_holds(data):
+def test_it_is_cloned_with_its_estimator(data):
     model = tuned(Surface(fails="half"), SPACE, n_iter=4, random_state=5)
     copy = clone(model)
     assert isinstance(copy, TunedRegressor)

@@ -42,7 +42,7 @@ def some_q(sizes, seed=0) -> Q:
 
 
 def layers_of(sizes):
-    """Return the function that cuts all weights into those of the layers."""
+    """Return the function that splits all weights by layer."""
     return ravel_pytree(tuple(np.zeros((b, a + 1)) for a, b in pairwise(sizes)))[1]
 
 
@@ -96,7 +96,7 @@ def expected_square_relu(flat):
     ("sizes", "expected_square"),
     [([1, 1], expected_square_linear), ([1, 1, 1], expected_square_relu)],
 )
-def test_gradient_in_expectation_is_that_of_the_exact_bound(sizes, expected_square):
+def test_gradient_in_expectation_matches_the_exact_bound(sizes, expected_square):
     q = some_q(sizes, seed=3)
     half = len(flatten(q)) // 2
 
@@ -127,7 +127,7 @@ def test_gradient_in_expectation_is_that_of_the_exact_bound(sizes, expected_squa
     assert abs(bounds.mean() - exact_bound(flatten(q))) < 4.5 * bound_error
 
 
-def test_prior_variance_maximises_the_bound():
+def test_prior_variance_maximizes_the_bound():
     q = some_q([3, 4, 1])
     with double_precision():
         found = float(best_prior_variance(q))
@@ -182,7 +182,7 @@ def test_steps_variances_and_bound_by_hand(n):
     np.testing.assert_allclose(bounds, expected, rtol=1e-9)
 
 
-def test_linear_model_reaches_the_best_factorised_posterior():
+def test_linear_model_reaches_the_best_factorized_posterior():
     X, y = small_data(60)
     model = VariationalRegressor((), learning_rate=3e-4, n_epochs=5000, random_state=0).fit(X, y)
     s = model.standardizer_

@@ -50,7 +50,7 @@ def made_source(**changes: object) -> Source:
         feature_names=("a", "b", "c"),
         target="y",
         citation="Nobody (2000).",
-        licence="none stated",
+        license="none stated",
         member="made.data",
     )
     return replace(source, **changes)
@@ -86,7 +86,7 @@ def assert_is_made(data: datasets.Dataset) -> None:
 
 # ---- What is read
 @pytest.mark.parametrize("line", PARSED.split("\n")[1:-1], ids=lambda line: line.split()[0])
-def test_the_arrays_are_those_of_the_literature(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_arrays_match_the_literature(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, *expected = line.split()
     if not DATA:
         pytest.skip("set PROBPROP_DATA to the folder of the raw benchmark files")
@@ -109,7 +109,7 @@ def test_every_set_says_what_it_is() -> None:
         assert source.address.startswith("https://")
         assert source.address.endswith(".zip") == (source.member is not None)
         assert source.citation.endswith(".")
-        assert source.licence
+        assert source.license
         assert source.target
     assert [n for n in datasets.NAMES if SOURCES[n].sha256 is None] == ["year_prediction_msd"]
 
@@ -362,13 +362,13 @@ def test_data_list_says_what_there_is(folder: Path, capfd: pytest.CaptureFixture
     assert rows[10][-2:] == ["not", "here"]
 
 
-def test_data_fetch_goes_on_after_a_failure(
+def test_data_fetch_continues_after_a_failure(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(SOURCES, "absent", made_source(file="absent.data"))
     assert run(["data", "fetch", "absent", "made"]) == 1
     out, err = capfd.readouterr()
-    assert out == "made: 30 rows, 3 features; target y; licence: none stated\n"
+    assert out == "made: 30 rows, 3 features; target y; license: none stated\n"
     assert "error: absent: absent.data: it could not be downloaded" in err
     assert "cite Nobody (2000)." in err
     assert run(["data", "fetch", "made", "-q"]) == 0

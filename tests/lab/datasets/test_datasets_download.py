@@ -157,7 +157,7 @@ def test_a_file_without_a_zip(server: Server, monkeypatch: pytest.MonkeyPatch) -
     assert_is_made(datasets.load("made"))
 
 
-def test_a_file_of_unknown_hash_is_judged_by_its_shape(
+def test_a_file_of_unknown_hash_is_checked_by_its_shape(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(monkeypatch, server.serve("/a.zip", ZIP), sha256=None)
@@ -220,7 +220,7 @@ def test_a_bad_download_is_explained_and_leaves_nothing(
     answer, reason = BAD[how]
     register(monkeypatch, server.serve("/a.zip", answer))
     assert_explained(server.address("/a.zip"), reason, cache)
-    server.serve("/a.zip", ZIP)  # and does not stand in the way of a good one
+    server.serve("/a.zip", ZIP)  # and does not block a good one
     assert_is_made(datasets.load("made"))
 
 

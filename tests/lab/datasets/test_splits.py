@@ -10,7 +10,7 @@ from probprop_lab.datasets.registry import SOURCES
 
 
 @pytest.mark.parametrize("name", datasets.NAMES[:-1])
-def test_the_splits_are_those_of_the_literature(name: str) -> None:
+def test_the_splits_match_the_literature(name: str) -> None:
     n = SOURCES[name].shape[0]
     random = np.random.RandomState(1)
     found = datasets.splits(name)

@@ -57,7 +57,7 @@ def test_a_missing_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         density.load("Diamonds")
 
 
-def test_scores_on_the_grid_are_those_of_the_density() -> None:
+def test_scores_on_the_grid_match_the_density() -> None:
     y = np.array([-1.5, 0.0, 0.7])
     normal = Mixture.of_one(np.zeros(3), np.zeros(3), np.ones(3))
     row = density.on_a_grid(normal, np.array([-7.0, 7.0]), y)

@@ -1,4 +1,4 @@
-"""The experiments: what they measure, and the tables beside the paper's numbers."""
+"""The experiments: what they measure, and the tables next to the paper's numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import probprop_lab.datasets
 from probprop import PBPRegressor, metrics
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost, run_job
-from probprop_lab.experiments.harness import judging, methods, protocol, report
+from probprop_lab.experiments.harness import methods, protocol, report, scoring
 from probprop_lab.experiments.paper import authors_pbp, printed
 
 NINE = [name for name in protocol.dataset_names() if name != "year_prediction_msd"]
@@ -144,10 +144,10 @@ def test_cost_grows_with_rows_weights_and_epochs() -> None:
 # ---- Fits
 
 
-def test_a_fit_is_that_of_the_public_regressor() -> None:
+def test_a_fit_matches_the_public_regressor() -> None:
     X, y = load_diabetes(return_X_y=True)
     job = Job("table1", "diabetes", 0, seed=3, hidden=(7,), n_epochs=4)
-    fitted, row = judging.fit_and_judge(job, X[:400], y[:400], X[400:], y[400:])
+    fitted, row = scoring.fit_and_score(job, X[:400], y[:400], X[400:], y[400:])
     assert fitted.random_state == 3
     model = PBPRegressor(7, n_epochs=4, random_state=3).fit(X[:400], y[:400])
     expected = metrics.summary(y[400:], model.predict_distribution(X[400:]))
@@ -163,12 +163,12 @@ def test_a_constant_column_can_be_a_second_bias(monkeypatch: pytest.MonkeyPatch)
     job = Job("table1", "diabetes", 0, hidden=(7,), n_epochs=4)
     parts = X[:400], y[:400], X[400:], y[400:]
     known = EXPERIMENTS["table1"].methods
-    at_zero, zero_row = judging.fit_and_judge(job, *parts, known)
+    at_zero, zero_row = scoring.fit_and_score(job, *parts, known)
     monkeypatch.setitem(authors_pbp.ROUND_OFF, "diabetes", (10,))
-    at_one, one_row = judging.fit_and_judge(job, *parts, known)
+    at_one, one_row = scoring.fit_and_score(job, *parts, known)
     assert zero_row["rmse"] != one_row["rmse"]
     plain = replace(job, method=methods.PLAIN)
-    assert judging.fit_and_judge(plain, *parts, known)[1]["rmse"] == zero_row["rmse"]
+    assert scoring.fit_and_score(plain, *parts, known)[1]["rmse"] == zero_row["rmse"]
     # At zero, nothing but the prior moves the column's weights.
     initial = np.random.RandomState(0).standard_normal((7, 12))[:, 10] / np.sqrt(12)
     signs = [
@@ -212,7 +212,7 @@ def test_means_and_standard_errors_are_over_the_splits() -> None:
     assert record["speedup"] == pytest.approx(24)
 
 
-def test_protein_stands_beside_both_printed_values() -> None:
+def test_protein_is_next_to_both_printed_values() -> None:
     records = EXPERIMENTS["table1"].records(made_rows("table1", Selection(["protein"]), 4.7))
     assert [r["rmse_paper"] for r in records] == ["4.732 ± 0.0130", "4.688 ± 0.0115"]
 
@@ -271,8 +271,8 @@ def of_pbp(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "what", ["table1", "deep", "active", "epochs", "auto", "field", "acquisition"]
 )
-def test_the_tables_of_the_documentation_are_those_of_the_rows(what: str) -> None:
-    # Those of VI and BP have pages of their own.
+def test_the_tables_of_the_documentation_match_the_rows(what: str) -> None:
+    # VI and BP have pages of their own.
     rows = of_pbp(what) if what in ("table1", "deep") else committed(what)
     text = report.markdown(EXPERIMENTS[what], rows)
     assert text == (RESULTS / f"{what}.md").read_text()
@@ -285,7 +285,7 @@ def test_no_deep_network_diverges_or_is_worse_than_the_paper() -> None:
     assert not any(record["verdict"] for record in EXPERIMENTS["deep"].records(rows))
 
 
-def test_the_log_likelihood_of_pbp_beats_that_of_vi() -> None:
+def test_the_log_likelihood_of_pbp_beats_vi() -> None:
     records = EXPERIMENTS["table1"].records(committed("table1"))
     gaps = {r["dataset"]: r["log_likelihood_gap"] for r in records if r["method"] == "VI"}
     assert all(gaps[name] > 0.0 for name in FIVE)

@@ -59,7 +59,7 @@ def test_a_job_is_scored_on_its_test_part(name: str, measure: str) -> None:
     assert row["seconds"] > 0.0
 
 
-def test_scores_of_numbers_are_those_of_the_distribution() -> None:
+def test_scores_of_numbers_match_the_distribution() -> None:
     y = np.random.RandomState(0).standard_normal(2_000)
     found = tables.of_numbers(Mixture.of_one(np.zeros(2_000), np.zeros(2_000), np.ones(2_000)), y)
     assert_allclose(found["log_likelihood"], stats.norm.logpdf(y).mean())

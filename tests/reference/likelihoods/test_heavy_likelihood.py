@@ -81,7 +81,7 @@ def test_an_outlier_that_the_tail_cannot_explain_is_guarded() -> None:
 
 
 @pytest.mark.parametrize("tail", [0.0, 0.3, 4.0])
-def test_gradients_are_those_of_log_Z(tail: float) -> None:
+def test_gradients_match_log_Z(tail: float) -> None:
     m, v, y = np.array([0.2, -1.0]), np.array([0.3, 0.1]), np.array([2.0, -1.1])
     level, tails = np.array([0.2, 1.5]), np.full(2, tail)
     found = HEAVY.log_Z(m, v, y, level, tails)
@@ -108,7 +108,7 @@ def test_gradients_are_those_of_log_Z(tail: float) -> None:
     assert_allclose(d_v, found.dlogZ_dv, rtol=1e-10)
 
 
-def test_steps_find_the_tail_of_made_noise() -> None:
+def test_steps_find_the_tail_of_synthetic_noise() -> None:
     random = np.random.RandomState(0)
     for true in (0.0, 1.0, 2.5):
         g = math.sqrt(true) * random.standard_normal(4000)

@@ -193,8 +193,8 @@ def two_classes(m: FloatArray, v: FloatArray, c: int) -> Evidence:
 def by_panels(m: FloatArray, v: FloatArray, c: int) -> Evidence:
     """By Gauss-Legendre on panels no wider than any s_k near its m_k, by definition.
 
-    The derivatives by m_c and v_c are those of the density of class c; only rounding limits
-    them, which the cancellation makes 1e-13 or so.
+    The derivatives by m_c and v_c equal the derivatives of the density of class c; only rounding
+    limits them, which the cancellation makes 1e-13 or so.
     """
     s = np.sqrt(1.0 + v)
     ends = np.unique(m + s * np.arange(-60.0, 61.0)[:, np.newaxis])

@@ -63,7 +63,7 @@ def test_outputs_are_independent(K: int) -> None:
         assert_allclose(got.dlogZ_dv, [part.dlogZ_dvar for part in parts], rtol=1e-10, atol=1e-13)
 
 
-def test_a_larger_residual_asks_for_more_noise() -> None:
+def test_a_larger_residual_raises_the_noise() -> None:
     slopes = [native(np.zeros(1), ONE, np.array([d, 0.1, 1.0])).dlogZ_dm[0] for d in (0.1, 1, 9)]
     assert slopes[0] < 0.0 < slopes[2]
     assert slopes == sorted(slopes)
@@ -92,7 +92,7 @@ def test_what_is_not_finite_is_skipped_and_counted() -> None:
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["float64", "float32"]),
 )
-def test_passes_agree(
+def test_epochs_agree(
     K: int, hidden: list[int], n: int, capacity: float | None, seed: int, dtype: str
 ) -> None:
     X = np.random.RandomState(seed).standard_normal((n, 3)).astype(dtype)

@@ -281,7 +281,7 @@ def test_the_profile_follows_the_chosen_column(browser: Browser, page: Path) -> 
         assert browser.evaluate(f"{chart}.querySelectorAll('.wi-line, .wi-dot').length") > 0
     set_value(browser, "#wi-along", "0", "change")
     before = shown(browser)
-    x, y = browser.centre(".wi-box:has(#wi-along) svg")
+    x, y = browser.center(".wi-box:has(#wi-along) svg")
     browser.drag((x, y), (x + 60, y))
     assert shown(browser)["mean"] != before["mean"]
     assert browser.said() == []
@@ -376,7 +376,7 @@ def test_no_text_of_a_picture_is_cut_or_touches_another(
             assert browser.evaluate(CLIPPED) == []
 
 
-def test_two_classes_are_told_by_the_positive_one(browser: Browser, tmp_path: Path) -> None:
+def test_two_classes_are_shown_by_the_positive_one(browser: Browser, tmp_path: Path) -> None:
     open_page(browser, write_page(tmp_path / "two.html", "cv, two classes"))
     words = browser.evaluate("document.querySelector('.wi-answer').innerText")
     assert "probability of yes" in words

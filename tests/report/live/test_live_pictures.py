@@ -1,4 +1,4 @@
-"""How the what-if page looks: beside pictures of it that were looked at and kept."""
+"""How the what-if page looks: compared with pictures that were checked by eye."""
 
 from __future__ import annotations
 

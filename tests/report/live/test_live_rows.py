@@ -1,4 +1,4 @@
-"""What a page knows of rows and columns, and how its parts are put together."""
+"""What a page contains of rows and columns, and how its parts are put together."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_without_rows_the_model_says_it(model: TableModel) -> None:
     assert axis["low"] < frame["price"].mean() < axis["high"]
 
 
-def test_a_cross_validated_model_knows_its_range() -> None:
+def test_a_cross_validated_model_has_its_training_range() -> None:
     model = fitted("cv, ramps")
     [area, *_] = columns_of(model, None)
     frame = rows_of(model)
@@ -140,7 +140,7 @@ def test_rows_are_shown_with_their_out_of_fold_predictions() -> None:
     assert live.data["what-if-arrays"] != own.data["what-if-arrays"]
 
 
-def test_an_unknown_category_is_a_cell_that_is_not_known(model: TableModel) -> None:
+def test_an_unknown_category_is_marked(model: TableModel) -> None:
     frame = table()[:3].assign(city="Rome")
     with pytest.warns(UnknownCategoryWarning):
         model.predict(frame)

@@ -22,8 +22,8 @@ from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
 
 _UNROLL = 4  # steps per turn of the compiled loop: 1.3 to 2 times as fast as one
-_LEAST_NOISE_VARIANCE = 1e-12  # standardised: a network may fit every training target
-_DIVERGED = 1e6  # mean squared residual, standardised: no longer a fit of anything
+_LEAST_NOISE_VARIANCE = 1e-12  # standardized: a network may fit every training target
+_DIVERGED = 1e6  # mean squared residual, standardized: no longer a fit of anything
 
 
 class BackpropRegressor(Baseline):
@@ -53,7 +53,7 @@ class BackpropRegressor(Baseline):
     weight_decay : float, default=1e-5
         At least 0.
     n_epochs : int, default=40
-        Passes over the data.
+        Epochs: passes over the data.
     random_state : int, RandomState instance or None, default=None
         Draws the initial weights, then the order of the points in each epoch.
 
@@ -104,7 +104,7 @@ class BackpropRegressor(Baseline):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
+        """Train for `n_epochs` epochs from new initial weights.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ def epoch_orders(n: int, n_epochs: int, random_state: RandomState) -> Array:
 
 
 def check_error(estimator: Baseline, mean_square: float) -> None:
-    """Raise if the error, in standardised units, shows that training diverged."""
+    """Raise if the error, in standardized units, shows that training diverged."""
     if not mean_square < _DIVERGED:
         raise FloatingPointError(
             f"Training diverged with learning_rate={estimator.learning_rate:.3g} and "
@@ -204,9 +204,9 @@ def descend(
     ----------
     weights : tuple of array of shape (n_out, n_in + 1)
     X : array of shape (n, n_features)
-        Standardised.
+        Standardized.
     y : array of shape (n,)
-        Standardised.
+        Standardized.
     order : array of int of shape (n_steps,)
         The points in the order of the steps.
     learning_rate, momentum, weight_decay : float

@@ -1,4 +1,4 @@
-"""What the baselines have in common: standardised data in, predictions out."""
+"""What the baselines have in common: standardized data in, predictions out."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class Training(NamedTuple):
 
     rows: Array  # (n, n_features), as given
     targets: FloatArray  # (n,), as given
-    Xs: FloatArray  # the same in standardised units
+    Xs: FloatArray  # the same in standardized units
     ys: FloatArray
     standardizer: Standardizer
     random_state: RandomState
 
 
 def training_data(estimator: Any, X: ArrayLike, y: ArrayLike) -> Training:
-    """Check and standardise the data of a `fit`, and make its source of random numbers.
+    """Check and standardize the data of a `fit`, and make its source of random numbers.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def training_data(estimator: Any, X: ArrayLike, y: ArrayLike) -> Training:
     random_state = check_random_state(estimator.random_state)
     standardizer = fit_standardizer(rows, targets)
     check_target_scale(standardizer.y_scale)
-    Xs, ys = standardised(standardizer, rows), standardizer.transform_y(targets)
+    Xs, ys = standardized(standardizer, rows), standardizer.transform_y(targets)
     return Training(rows, targets, Xs, ys, standardizer, random_state)
 
 
@@ -99,7 +99,7 @@ def check_training_data(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Arr
     return rows, np.asarray(targets, np.float64)  # raises for text
 
 
-def standardised(standardizer: Standardizer, X: Array) -> FloatArray:
+def standardized(standardizer: Standardizer, X: Array) -> FloatArray:
     """Return rows in the units of training; ValueError for values too far out."""
     Xs, largest = standardizer.transform_X(X, np.dtype(np.float64))
     check_magnitude("X", largest, Xs.dtype)
@@ -115,7 +115,7 @@ def scalar(value: float | FloatArray) -> float:
 
 
 def in_target_units(standardizer: Standardizer, outputs: FloatArray) -> FloatArray:
-    """Return standardised outputs, of any shape, in the units of the target."""
+    """Return standardized outputs, of any shape, in the units of the target."""
     return outputs * scalar(standardizer.y_scale) + scalar(standardizer.y_mean)
 
 

@@ -1,4 +1,4 @@
-"""Boosted trees, each with an error bar per row, out of the box and on one thread.
+"""Boosted trees with a standard deviation per sample, with default parameters, on one thread.
 
 LightGBM predicts means only: its noise is constant, the error of a cross-validation on the
 training set. CatBoost and NGBoost can learn heteroscedastic noise. Each package is imported by the
@@ -18,7 +18,7 @@ from probprop.cli.methods import LARGEST_SEED, ConstantNoise
 from probprop_lab.baselines.with_std import Random, WithStd
 
 ONE_THREAD = {"thread_count": 1, "logging_level": "Silent", "allow_writing_files": False}
-"""Settings of CatBoost that do not change what it learns."""
+"""Parameters of CatBoost that do not change the fitted model."""
 
 
 def light_gbm(random_state: Random = None) -> ConstantNoise:
@@ -36,17 +36,17 @@ def cat_boost(random_state: Random = None) -> ConstantNoise:
 
 
 def cat_boost_classifier(random_state: int | None = None) -> Any:
-    """Return CatBoost for labels, which has probabilities of its own; it needs catboost."""
+    """Return CatBoost for classification, with its own probabilities; it needs catboost."""
     from catboost import CatBoostClassifier
 
     return CatBoostClassifier(random_state=random_state, **ONE_THREAD)
 
 
 class CatBoostUncertainty(WithStd):
-    """CatBoost's own error bars: trees boosted for mean and noise variance alike.
+    """CatBoost with its own uncertainty: trees boosted for both mean and noise variance.
 
     Its loss function ``RMSEWithUncertainty`` is the negative Gaussian log-likelihood. All other
-    settings are its own; nothing is written to the disk. It needs the package catboost.
+    parameters have their defaults; nothing is written to the disk. It needs the package catboost.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ class CatBoostUncertainty(WithStd):
 
 
 class NaturalBoosting(WithStd):
-    """NGBoost (Duan and others, 2020): trees boosted for mean and standard deviation alike.
+    """NGBoost (Duan and others, 2020): trees boosted for both mean and standard deviation.
 
-    Its noise differs from row to row. It needs the package ngboost. All settings are its own;
+    Its noise is heteroscedastic. It needs the package ngboost. All parameters have their defaults;
     the seed reaches the trees as well, which break ties at random.
 
     Parameters

@@ -2,7 +2,7 @@
 
 Several networks, each with two outputs, the mean and the noise variance of the target, and each
 trained by Adam from its own initial weights on the negative Gaussian log-likelihood. All members
-are trained side by side: the first axis of every array of weights and outputs, k, is theirs.
+are trained together: k, the first axis of every array of weights and outputs, counts them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from probprop_lab.baselines.base import (
     Baseline,
     in_target_units,
     scalar,
-    standardised,
+    standardized,
     training_data,
 )
 from probprop_lab.baselines.with_std import Random
 
-_LEAST_VARIANCE = 1e-6  # of the standardised target, as in the paper
+_LEAST_VARIANCE = 1e-6  # of the standardized target, as in the paper
 _DECAY_MEAN, _DECAY_SQUARE, _TINY = 0.9, 0.999, 1e-8  # of Adam, its usual values
 
 Weights = tuple[FloatArray, ...]
@@ -38,11 +38,11 @@ Weights = tuple[FloatArray, ...]
 class DeepEnsemble(Baseline):
     """Networks with a mean and a variance as outputs, averaged.
 
-    The protocol is that of the literature: five networks with a hidden layer of 50 rectified
-    units, 40 epochs of Adam on batches of 100 rows, features and target standardised. The
+    The protocol follows the literature: five networks with a hidden layer of 50 rectified
+    units, 40 epochs of Adam on batches of 100 rows, features and target standardized. The
     predictive distribution is the Gaussian with the mean and variance of the members' mixture.
     Two things differ from the paper: there are no adversarial rows, and the learning rate falls
-    linearly from 0.01 to 0. With 0.1 throughout, as it says, small sets fail here; with 0.01
+    linearly from 0.01 to 0. With 0.1 throughout, as in the paper, small sets fail here; with 0.01
     throughout naval has a log-likelihood of 3.6, where 5.6 is printed and this gives 6.2.
 
     Parameters
@@ -99,8 +99,8 @@ class DeepEnsemble(Baseline):
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Mixture:
-        """Return a Gaussian per row; the spread of the members' means is the model's share."""
-        Xs = standardised(self.standardizer_, np.asarray(X))
+        """Return a Gaussian per row; the epistemic std is the spread of the members' means."""
+        Xs = standardized(self.standardizer_, np.asarray(X))
         mean, variance = moments(layers(self.weights_, Xs)[-1])
         scale = scalar(self.standardizer_.y_scale)
         return Mixture.of_one(

@@ -31,17 +31,17 @@ _PLAN = Plan(Gaussian())
 class EBPRegressor(Baseline):
     """Regression by expectation backpropagation [EBP14], as section 4 of [PBP15] has it.
 
-    The forward and backward passes are those of PBP. Only the mean of a weight is updated,
+    The forward and backward passes are the same as in PBP. Only the mean of a weight is updated,
     [PBP15] Eq. (6); its variance and the variance of the prior stay at `prior_variance`, so
-    the error bars learn nothing from the data. The comparison with `PBPRegressor` shows what
-    Eq. (7) and the refinement of the prior gain.
+    the standard deviations learn nothing from the data. The comparison with `PBPRegressor` shows
+    what Eq. (7) and the refinement of the prior gain.
 
     Parameters
     ----------
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data.
+        Epochs: passes over the data.
     prior_variance : float, default=1.2
         Variance of every weight, before and after training. The paper says "a large initial
         value"; the default is the one PBP starts from, so that the two differ in what is
@@ -52,13 +52,13 @@ class EBPRegressor(Baseline):
     Attributes
     ----------
     posterior_ : Posterior
-        The weights' means, and their variances as they were, in standardised units.
+        The weights' means, and their variances as they were, in standardized units.
     standardizer_ : Standardizer
         Means and scales of the training data.
     noise_variance_ : float
         Posterior mean of the variance of the noise, in target units squared.
     history_ : list of Epoch
-        One entry per pass.
+        One entry per epoch.
 
     Notes
     -----
@@ -104,7 +104,7 @@ class EBPRegressor(Baseline):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
+        """Train for `n_epochs` epochs from new initial weights.
 
         Parameters
         ----------
@@ -155,17 +155,17 @@ class EBPRegressor(Baseline):
 def mean_pass(
     posterior: Posterior, X: Array, y: Array, order: Sequence[int] | Array
 ) -> tuple[Posterior, PassInfo]:
-    """Absorb points one after another by [PBP15] Eq. (6) alone: the variances stay.
+    """Update on points one after another by [PBP15] Eq. (6) alone: the variances stay.
 
     Parameters
     ----------
     posterior : Posterior
     X : ndarray, (n, D)
-        Standardised features.
+        Standardized features.
     y : ndarray, (n,)
-        Standardised targets.
+        Standardized targets.
     order : sequence of int
-        Indices of the points, in the order in which to absorb them.
+        Indices of the points, in the order of the updates.
     """
     log_Zs: list[float] = []
     n_guarded = 0
@@ -185,7 +185,7 @@ def mean_pass(
 
 
 def absorb_mean(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, float, int] | None:
-    """Absorb one point: the means of the weights, and the Gamma of the noise.
+    """Update the means of the weights and the Gamma of the noise on one point.
 
     Parameters
     ----------

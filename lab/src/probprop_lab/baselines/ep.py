@@ -20,7 +20,7 @@ from probprop_lab.baselines.base import (
     gaussian,
     in_target_units,
     scalar,
-    standardised,
+    standardized,
     training_data,
 )
 from probprop_lab.baselines.ep_moments import Gaussians, output_moments
@@ -52,19 +52,19 @@ class EPRegressor(Baseline):
         Stop when no weight's mean moves by this many of its standard deviations in a sweep,
         nor its standard deviation by this relative amount. Above 0.
     noise_shape, noise_rate : float, default=2.0 and 0.02
-        Gamma prior of the precision of the noise, in units of the standardised target; a shape
+        Gamma prior of the precision of the noise, in units of the standardized target; a shape
         above 1. The default weighs as much as four points and has a mean variance of 0.02. With
-        the 6 and 6 of PBP, 20 to 29 points cannot say that there is little noise: see Notes.
+        the 6 and 6 of PBP, 20 to 29 points cannot show that there is little noise: see Notes.
     random_state : int, RandomState instance or None, default=None
         Draws the activations that the hidden units start at.
 
     Attributes
     ----------
     posterior_ : Gaussians
-        The Gaussians of the weights, in standardised units: ``m_in``, ``cov_in``, ``m_out``,
+        The Gaussians of the weights, in standardized units: ``m_in``, ``cov_in``, ``m_out``,
         ``cov_out``.
     alpha_noise_, beta_noise_ : float
-        The Gamma of the noise precision, in standardised units.
+        The Gamma of the noise precision, in standardized units.
     alpha_prior_, beta_prior_ : float
         The Gamma of the weight precision.
     noise_variance_ : float
@@ -87,19 +87,19 @@ class EPRegressor(Baseline):
     Written from the abstract and introduction of [JNV14]_ and its description in [PBP15]_, not
     from its full text; so details that are not in this list may differ. Known simplifications:
 
-    - The noise and the one prior precision are Gammas, refined by the formulas of PBP, in
-      place of that paper's hierarchical sparsity-promoting priors.
+    - The noise and the one prior precision are Gammas, refined by the formulas of PBP,
+      instead of that paper's hierarchical sparsity-promoting priors.
     - The output weights and the output of the network are taken as jointly Gaussian in the
       tilted distribution. That gives each point a rank-one site, along the mean outputs of
       the hidden layer, which treats their spread as noise.
-    - Sites that would widen the approximation get precision 0 in place of a negative one. So
-      the cavities of the data sites stay proper. Improper ones, such as that of the weight of a
-      constant feature, about which there are no data, are rejected: the site stays as it is.
+    - Sites that would widen the approximation get precision 0 instead of a negative one. So
+      the cavities of the data sites stay proper. Improper ones, such as the cavity of the weight of
+      a constant feature, about which there are no data, are rejected: the site stays as it is.
     - All sites change at once, with a constant damping.
 
-    With Gamma(6, 6) on the noise precision and ten units, 20 points of energy are all noise and the
-    mean is a constant; with a prior that lets the noise be small it is not. Between Gamma(2, 0.1),
-    Gamma(2, 0.02) and Gamma(6, 0.06) there is little to choose.
+    With Gamma(6, 6) on the noise precision and ten units, 20 points of energy are fitted as noise
+    and the mean is a constant; with a prior that lets the noise be small it is not. Between
+    Gamma(2, 0.1), Gamma(2, 0.02) and Gamma(6, 0.06) there is little to choose.
 
     Input and output weights are independent under the approximation, while the exact posterior
     couples them. The approximation has another fixed point, where the hidden units are all
@@ -107,7 +107,7 @@ class EPRegressor(Baseline):
     unit explains little: with 100 units on the 20 toy points of [PBP15]_, for some
     `random_state` with 50, and with 10 units on 20 points of most of the benchmark sets. A
     `score` near 0 on the training data shows it. Fewer units help. The test errors of EP in
-    [PBP15]_ are those of a constant on six of nine sets. It is a failure of the approximation:
+    [PBP15]_ equal those of a constant on six of nine sets. It is a failure of the approximation:
     the mean of the exact posterior, which `HMCRegressor` with ``activation="probit"`` samples,
     is not constant on such data.
 
@@ -153,7 +153,7 @@ class EPRegressor(Baseline):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Start afresh and sweep over all sites until the weights settle.
+        """Sweep over all sites, from new initial sites, until the weights converge.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class EPRegressor(Baseline):
             In target units.
         """
         check_is_fitted(self)
-        inputs = _with_bias(standardised(self.standardizer_, check_inputs(self, X)))
+        inputs = _with_bias(standardized(self.standardizer_, check_inputs(self, X)))
         m_f, v_f = output_moments(self.posterior_, inputs)
         return gaussian(
             in_target_units(self.standardizer_, m_f),
@@ -236,7 +236,7 @@ def _check_one_layer(hidden_layer_sizes: int | Sequence[int]) -> int:
 
 
 def _with_bias(Xs: FloatArray) -> FloatArray:
-    """Standardised inputs with the bias unit, over sqrt(n_in + 1); shape (n, n_features + 1)."""
+    """Standardized inputs with the bias unit, over sqrt(n_in + 1); shape (n, n_features + 1)."""
     inputs: FloatArray = np.hstack([Xs, np.ones((len(Xs), 1))]) / np.sqrt(Xs.shape[1] + 1)
     return inputs
 

@@ -1,6 +1,6 @@
 """Moments in a network with one hidden layer and Gaussian weights: under q, and tilted.
 
-The notation is that of `ep_sites`; K hidden units, d inputs with the bias unit, n points.
+The notation follows `ep_sites`; K hidden units, d inputs with the bias unit, n points.
 """
 
 from __future__ import annotations

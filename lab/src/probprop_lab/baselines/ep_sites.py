@@ -39,7 +39,7 @@ from probprop_lab.baselines.ep_moments import (
 
 ALPHA_0, BETA_0 = 6.0, 6.0  # of the Gamma of the prior precision, [PBP15] section 2
 _INITIAL_PRECISION = 10.0  # of the initial sites of h
-_INITIAL_SQUARE = 0.1  # of the residuals the initial noise sites stand for
+_INITIAL_SQUARE = 0.1  # mean squared residual of the initial noise sites
 _N_INITIAL = 10  # sweeps over the sites of u alone
 
 
@@ -118,7 +118,7 @@ def initial_sites(
 
     Where all units have the same q they get the same updates for ever. So the sites of h
     start as observations of the activations of weights drawn from N(0, 1), and are held while
-    those of u adapt to them. The noise starts low, else the first updates of h from a vague
+    the sites of u adapt to them. The noise starts low, else the first updates of h from a vague
     q(u) would wash the difference out.
     """
     (n, d), K = inputs.shape, n_hidden
@@ -180,7 +180,7 @@ def remove_output_site(sites: Sites, q: Gaussians, m_g: FloatArray) -> OutputCav
 def refine_likelihood(
     sites: Sites, q: Gaussians, inputs: FloatArray, y: FloatArray, damping: float
 ) -> tuple[Sites, int]:
-    """Refine the sites of every data point: those of h, of u and of gamma.
+    """Refine the sites of h, of u and of gamma for every data point.
 
     Returns
     -------

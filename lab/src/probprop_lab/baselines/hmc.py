@@ -1,4 +1,4 @@
-"""HMCRegressor: Hamiltonian Monte Carlo, the ground truth the others are compared with."""
+"""HMCRegressor: Hamiltonian Monte Carlo, the ground truth for the other baselines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from probprop_lab.baselines.base import (
     in_target_units,
     mixture,
     scalar,
-    standardised,
+    standardized,
     training_data,
 )
 from probprop_lab.baselines.hmc_chains import network_outputs, sample_chains
@@ -56,7 +56,7 @@ class HMCRegressor(Baseline):
 
     It samples the exact posterior of the model that `PBPRegressor` approximates. It is slow,
     for small networks and data, and the ground truth for approximations. Features and target are
-    standardised. The predictive distribution is a mixture over the draws.
+    standardized. The predictive distribution is a mixture over the draws.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class HMCRegressor(Baseline):
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights.
     noise_shape, noise_rate : float, default=6.0
-        Gamma prior of the precision of the noise, in units of the standardised target. Shapes of
+        Gamma prior of the precision of the noise, in units of the standardized target. Shapes of
         1 and less, which PBP cannot have, are allowed: see `WEAK_NOISE`.
     target_accept : float, default=0.9
         Acceptance probability that the step size is adapted to. Closer to 1, steps are
@@ -89,7 +89,7 @@ class HMCRegressor(Baseline):
     Attributes
     ----------
     draws_ : Draws
-        Weights and precisions, in standardised units, with axes (chain, draw).
+        Weights and precisions, in standardized units, with axes (chain, draw).
     r_hat_, n_effective_ : dict of str to float
         Split R-hat (1 when the chains agree) and effective sample size of: "prediction", the
         worst over the network outputs at the training inputs (100 of them at most);
@@ -117,7 +117,7 @@ class HMCRegressor(Baseline):
     >>> X, y = toy_cubic(20, random_state=4)
     >>> model = HMCRegressor((10,), kernel="hmc", n_warmup=500, random_state=0).fit(X, y)
     >>> mean, std = model.predict([[0.0], [6.0]], return_std=True)
-    >>> bool(std[1] > std[0])  # less is known outside the data
+    >>> bool(std[1] > std[0])  # more epistemic uncertainty outside the data
     True
     >>> max(model.r_hat_.values()) < 1.05
     True
@@ -196,7 +196,7 @@ class HMCRegressor(Baseline):
             Of one Gaussian per draw, in target units.
         """
         check_is_fitted(self)
-        Xs = standardised(self.standardizer_, check_inputs(self, X))
+        Xs = standardized(self.standardizer_, check_inputs(self, X))
         scale = scalar(self.standardizer_.y_scale)
         aleatoric_stds = self.draws_.noise_precision.ravel() ** -0.5 * scale
         return mixture(in_target_units(self.standardizer_, self._outputs(Xs)), aleatoric_stds)
@@ -229,7 +229,7 @@ class HMCRegressor(Baseline):
         return found
 
     def _outputs(self, Xs: Array) -> FloatArray:
-        """Outputs of all drawn networks at standardised inputs, (n_chains * n_draws, n)."""
+        """Outputs of all drawn networks at standardized inputs, (n_chains * n_draws, n)."""
         weights = tuple(w.reshape(-1, *w.shape[2:]) for w in self.draws_.weights)
         return network_outputs(weights, Xs, self.activation)
 

@@ -21,8 +21,8 @@ from probprop._types import Array, FloatArray
 from probprop_lab.baselines import _leapfrog
 from probprop_lab.baselines.hmc_sampler import Draws, Hyperprior
 
-# A quarter of the period of the prior's oscillator, N(0, I): where it ends has no memory of
-# where it began. After the whole period, 2 pi, it is back at the start.
+# A quarter of the period of the prior's oscillator, N(0, I): its end does not depend on
+# its start. After the whole period, 2 pi, it is back at the start.
 _TRAJECTORY_LENGTH = np.pi / 2.0
 _MAX_LEAPFROGS = 2000  # of a trajectory: where steps are tiny it is shorter, and as valid
 _MAX_ENERGY_ERROR = 1000.0  # beyond it a trajectory has diverged
@@ -31,9 +31,9 @@ _BLOCK_ENTRIES = 1 << 17  # activations of one layer held at a time, so that the
 
 
 class Model(NamedTuple):
-    """What the density is made of."""
+    """The arguments of the density."""
 
-    X: FloatArray  # (n_features, n), standardised
+    X: FloatArray  # (n_features, n), standardized
     y: FloatArray  # (n,)
     hidden_layer_sizes: tuple[int, ...]
     hyperprior: tuple[float, float, float, float]  # in the order of `Hyperprior`
@@ -126,7 +126,7 @@ def sample_chains(
     Parameters
     ----------
     X, y : ndarray of shape (n, n_features) and (n,)
-        Standardised data.
+        Standardized data.
     random_state : RandomState
     hyperprior : Hyperprior
     target_accept : float
@@ -140,7 +140,7 @@ def sample_chains(
     Returns
     -------
     Draws
-        Its log density is that without the noise precision.
+        Its log density does not include the noise precision.
     """
     a, b, c, d = (float(value) for value in hyperprior)
     model = Model(np.ascontiguousarray(X.T), y, hidden_layer_sizes, (a, b, c, d), activation)
@@ -188,7 +188,7 @@ def advance(
     energy = chains.potential + 0.5 * (momentum**2 @ inverse_mass)
     position, gradient = chains.position.copy(), chains.gradient.copy()
     potential = _move(model, position, momentum, gradient, inverse_mass, step, n_steps)
-    with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that ran away
+    with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that diverged
         error = potential + 0.5 * (momentum**2 @ inverse_mass) - energy
     error = np.where(np.isfinite(error), error, np.inf)
     taken = random_state.uniform(size=shape[0]) < _acceptance(error)
@@ -256,7 +256,7 @@ def mass_windows(n_warmup: int) -> list[tuple[int, int]]:
     """
     first, last = n_warmup // 10, n_warmup - n_warmup // 5
     length = (last - first) // 7
-    if length < 5:  # too few steps to say anything of a variance
+    if length < 5:  # too few steps to estimate a variance
         return []
     return list(pairwise([first, first + length, first + 3 * length, last]))
 

@@ -1,6 +1,6 @@
 """The model of PBP and the no-U-turn sampler on it, as pure functions of jax.
 
-The model, in standardised units ([PBP15] Eqs. (1) and (2), with its hyperpriors):
+The model, in standardized units ([PBP15] Eqs. (1) and (2), with its hyperpriors):
 
     lambda ~ Gam(prior_shape, prior_rate),    w | lambda ~ N(0, 1/lambda),
     gamma ~ Gam(noise_shape, noise_rate),     y | w, gamma ~ N(f(x; w), 1/gamma).
@@ -50,7 +50,7 @@ class Position(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Draws from the posterior, in standardised units; arrays of (n_chains, n_draws, ...)."""
+    """Draws from the posterior, in standardized units; arrays of (n_chains, n_draws, ...)."""
 
     weights: tuple[Any, ...]  # (n_chains, n_draws, n_out, n_in + 1) per layer
     prior_precision: Any
@@ -82,7 +82,7 @@ def log_density(
     ----------
     position : Position
     X, y, mask : arrays of shape (n, n_features), (n,) and (n,)
-        Standardised; rows with mask 0 do not count, and hold any finite numbers.
+        Standardized; rows with mask 0 do not count, and hold any finite numbers.
     hyperprior : Hyperprior
     activation : {"relu", "probit"}
     """
@@ -146,7 +146,7 @@ def sample_posterior(
     Parameters
     ----------
     X, y, mask : arrays of shape (n, n_features), (n,) and (n,)
-        Standardised data. The mask is 1 in rows that count and 0 in padding, whose X and y
+        Standardized data. The mask is 1 in rows that count and 0 in padding, whose X and y
         hold any finite numbers.
     key : jax.Array
         A key of ``jax.random``.

@@ -1,4 +1,4 @@
-"""Double precision in jax, where it is asked for and nowhere else."""
+"""Double precision in jax, only where it is requested."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import jax
 
 
 def double_precision() -> AbstractContextManager[None]:
-    """Compute in float64 inside a ``with`` block; the user's own setting is left alone."""
+    """Compute in float64 inside a ``with`` block; the user's own configuration is left alone."""
     context: AbstractContextManager[None] = jax.enable_x64(True)
     return context

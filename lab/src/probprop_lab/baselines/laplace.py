@@ -29,13 +29,13 @@ from probprop_lab.baselines.base import (
     gaussian,
     in_target_units,
     scalar,
-    standardised,
+    standardized,
     training_data,
 )
 
-_MAX_WEIGHTS = 3000  # of the full Hessian: 72 MB and about a second per factorisation
-_LEAST, _LARGEST = 1e-6, 1e6  # of alpha and beta: targets and weights of standardised networks
-_GRADIENT_TOLERANCE = 1e-6  # of the optimiser, per weight
+_MAX_WEIGHTS = 3000  # of the full Hessian: 72 MB and about a second per factorization
+_LEAST, _LARGEST = 1e-6, 1e6  # of alpha and beta: targets and weights of standardized networks
+_GRADIENT_TOLERANCE = 1e-6  # of the optimizer, per weight
 
 Layers = list[tuple[int, int]]
 """Shapes of the weights, (n_out, n_in + 1) per layer."""
@@ -89,7 +89,7 @@ class LaplaceRegressor(Baseline):
     weights_ : list of ndarray of shape (n_out, n_in + 1)
         The mode, bias in the last column.
     alpha_, beta_ : float
-        Precisions of the weights and of the noise, in standardised units.
+        Precisions of the weights and of the noise, in standardized units.
     n_effective_ : float
         gamma, the number of weights the data determine.
     noise_variance_ : float
@@ -111,11 +111,11 @@ class LaplaceRegressor(Baseline):
     with it alpha and the noise; it may even exceed the number of data, therefore it is at most
     n - 1 in the update of beta. [PBP15]_ blames this for the failure of LA, whose printed
     test errors equal the spread of the targets: alpha grew until every weight was 0. Here that
-    happens in some networks of two hidden layers; those of one are saved by a start with a
+    happens in some networks of two hidden layers; networks of one are saved by a start with a
     weak prior and little noise.
 
     The full Hessian of a network that can meet every target may find hardly any noise. alpha
-    and beta are kept within 1e-6 and 1e6, in standardised units.
+    and beta are kept within 1e-6 and 1e6, in standardized units.
 
     References
     ----------
@@ -212,7 +212,7 @@ class LaplaceRegressor(Baseline):
             In target units. The noise variance is taken as known.
         """
         check_is_fitted(self)
-        Xs = standardised(self.standardizer_, check_inputs(self, X))
+        Xs = standardized(self.standardizer_, check_inputs(self, X))
         layers = [(w.shape[0], w.shape[1]) for w in self.weights_]
         f, J = outputs_and_jacobian(flatten(self.weights_), layers, Xs)
         return gaussian(
@@ -292,7 +292,7 @@ def energy_and_gradient(
 def most_probable_weights(
     w: FloatArray, layers: Layers, X: FloatArray, y: FloatArray, precisions: Precisions
 ) -> FloatArray:
-    """Minimise M from w with L-BFGS, which is deterministic."""
+    """Minimize M from w with L-BFGS, which is deterministic."""
     scale = max(precisions)  # M of order n, so that the tolerance of its gradient is relative
 
     def objective(w: FloatArray) -> tuple[float, FloatArray]:

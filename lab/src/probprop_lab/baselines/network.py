@@ -49,7 +49,7 @@ def initial_weights(
 
 
 def output(weights: Weights, x: jax.Array) -> jax.Array:
-    """Return the output, a scalar, for one standardised row of shape (n_features,)."""
+    """Return the output, a scalar, for one standardized row of shape (n_features,)."""
     z = x
     for layer, w in enumerate(weights):
         a = w @ jnp.append(z, 1.0) / np.sqrt(w.shape[1])

@@ -1,7 +1,7 @@
-"""Other models of scikit-learn, out of the box, with a mean and an error bar per row.
+"""Other models of scikit-learn, with default parameters, mean and standard deviation.
 
 Each has ``fit(X, y)`` and ``predict(X, return_std=True)``; the standard deviations are in target
-units and include the noise. Settings are the libraries' own; exceptions are named where they
+units and include the noise. Parameters have their defaults; exceptions are named where they
 are set. Some have no noise of their own: theirs is estimated from rows they were not fitted on, as
 the residuals of a flexible model on its training rows are too small.
 """
@@ -49,12 +49,12 @@ class GaussianProcessARD(WithStd):
 class MLPBootstrap(WithStd):
     """Networks of scikit-learn, each fitted on a bootstrap sample.
 
-    The mean is that of the members. The variance is their spread plus a noise variance, the
-    same in every row, from the rows that members have not seen (`out_of_bag_noise`).
+    The mean is averaged over the members. The variance is their spread plus a noise variance, the
+    same in every row, from out-of-bag predictions (`out_of_bag_noise`).
 
     A member is `MLPRegressor` with its defaults, 100 hidden units, but for `max_iter`, which is
     1,000: with the default of 200 it warns on small sets that it has not converged. Features
-    and target are standardised.
+    and target are standardized.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def out_of_bag_noise(y: Array, unseen: Array) -> float:
 
     It is the mean of squared error minus spread, both over the members that have not seen the
     row, so that noise and spread together are as large as the errors on new rows. At least a
-    hundredth of the squared error is taken for noise.
+    hundredth of the squared error is attributed to noise.
 
     Parameters
     ----------

@@ -19,40 +19,40 @@ from probprop_lab.baselines.base import (
     gaussian,
     in_target_units,
     scalar,
-    standardised,
+    standardized,
     training_data,
 )
 
 
 class SecondBiasPBP(Baseline):
-    """PBP with further bias units: some features, standardised, are 1 in every row.
+    """PBP with further bias units: some features, standardized, are 1 in every row.
 
-    A standardised feature that is constant is 0. In the authors' code round-off can make it 1
+    A standardized feature that is constant is 0. In the authors' code round-off can make it 1
     instead, and such a feature is one more bias unit.
 
     Parameters
     ----------
     estimator : PBPRegressor
-        The regressor to fit to the data, which are standardised here.
+        The regressor to fit to the data, which are standardized here.
     ones : sequence of int
         Columns of the features that are 1.
 
     Attributes
     ----------
     estimator_ : PBPRegressor
-        Fitted to the standardised data.
+        Fitted to the standardized data.
     posterior_ : Posterior
-        Of the weights and of the noise, in standardised units.
+        Of the weights and of the noise, in standardized units.
     standardizer_ : Standardizer
         Means and scales of the training data.
     history_ : list of Epoch
-        One entry per pass, in standardised units.
+        One entry per epoch, in standardized units.
     noise_variance_ : float
         Posterior mean of the variance of the noise, in target units squared.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
-        Sum of log Z over the first pass, in target units.
+        Sum of log Z over the first epoch, in target units.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class SecondBiasPBP(Baseline):
         return self.estimator.random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Standardise, set the features that are 1, and fit the estimator.
+        """Standardize, set the features that are 1, and fit the estimator.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class SecondBiasPBP(Baseline):
         self.history_ = self.estimator_.history_
         self.noise_variance_ = scalar(self.estimator_.noise_variance_) * scale**2
         self.prior_variance_ = self.estimator_.prior_variance_
-        # A density of standardised targets, divided by their scale, is one of the targets.
+        # A density of standardized targets, divided by their scale, is one of the targets.
         first = self.history_[0]
         self.log_evidence_ = (first.mean_log_Z - float(np.log(scale))) * first.n_points
         return self
@@ -111,7 +111,7 @@ class SecondBiasPBP(Baseline):
             In target units.
         """
         check_is_fitted(self)
-        Xs = self._with_ones(standardised(self.standardizer_, check_inputs(self, X)))
+        Xs = self._with_ones(standardized(self.standardizer_, check_inputs(self, X)))
         found = self.estimator_.predict_distribution(Xs)
         scale = scalar(self.standardizer_.y_scale)
         return gaussian(

@@ -1,4 +1,4 @@
-"""Hyperparameters by Bayesian optimisation: how [PBP15] section 5.1 finds those of BP and VI."""
+"""Hyperparameters by Bayesian optimization: how [PBP15] section 5.1 finds those of BP and VI."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _ORDERS: dict[Scoring, Callable[[Evaluation], float]] = {
 
 
 class TunedRegressor(Baseline):
-    """A regressor whose hyperparameters are found by Bayesian optimisation.
+    """A regressor whose hyperparameters are found by Bayesian optimization.
 
     The protocol of [PBP15] for BP and VI: a fifth of the training data, drawn at random, is for
     validation. `n_iter` configurations in turn are fitted on the rest; the next one is where a
@@ -180,7 +180,7 @@ class TunedRegressor(Baseline):
             results.append(_evaluate(estimator, params, *parts))
             return _gain(results[-1], reference, self.scoring)
 
-        maximise(score, self.space, self.n_iter, random_state)
+        maximize(score, self.space, self.n_iter, random_state)
         best_first = sorted(results, key=_ORDERS[self.scoring])
         fitted, params = _refit(estimator, best_first, rows, targets)
         self.best_estimator_ = fitted
@@ -214,7 +214,7 @@ def tuned(
     scoring: Scoring = "rmse",
     random_state: int | RandomState | None = None,
 ) -> TunedRegressor:
-    """Return the estimator with its hyperparameters found by Bayesian optimisation.
+    """Return the estimator with its hyperparameters found by Bayesian optimization.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def tuned(
     )
 
 
-def maximise(
+def maximize(
     score: Callable[[dict[str, float]], float],
     space: Mapping[str, Range],
     n_iter: int,

@@ -1,7 +1,7 @@
 """VariationalRegressor: the stochastic variational method of [G11], the VI of [PBP15].
 
 The posterior of the weights is approximated by q(W) = product of N(m_w, std_w^2), which
-maximises a lower bound of the log evidence,
+maximizes a lower bound of the log evidence,
 
     bound = sum_n E_q[log N(y_n | f(x_n; W), v_noise)] - KL(q || product of N(0, v_prior)).
 
@@ -10,7 +10,7 @@ gradient of the point's share of the bound, `sampled_bound`, with respect to m_w
 Its expectation over points and samples is the gradient of the bound divided by n.
 
 Differs from [G11]: its gradient for std_w^2 takes half the squared gradient with respect to the
-sampled weight in place of half the second derivative, which is biased. Here the sampled bound
+sampled weight instead of half the second derivative, which is biased. Here the sampled bound
 itself is differentiated, as [PBP15] section 4 describes VI. The gradient for m_w is the same.
 """
 
@@ -36,7 +36,7 @@ from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
 
 _N_SAMPLES = 100  # networks in the predictive mixture
-_LEAST_NOISE_VARIANCE = 1e-12  # standardised; reached when the target is constant
+_LEAST_NOISE_VARIANCE = 1e-12  # standardized; reached when the target is constant
 _BLOCK = 200  # steps whose samples are drawn together, which is faster than one by one
 
 
@@ -44,7 +44,7 @@ State = TypeVar("State")
 
 
 class Q(NamedTuple):
-    """The factorised Gaussian over all weights, layer after layer, (n_weights,).
+    """The factorized Gaussian over all weights, layer after layer, (n_weights,).
 
     Flat, because a step is then a few operations over one array: with an array per layer it takes
     half as long again.
@@ -55,7 +55,7 @@ class Q(NamedTuple):
 
 
 class Variances(NamedTuple):
-    """What is fitted beside q, in standardised units."""
+    """The two variances that are fitted with q, in standardized units."""
 
     noise: jax.Array
     prior: jax.Array
@@ -64,14 +64,14 @@ class Variances(NamedTuple):
 class VariationalRegressor(Baseline):
     """Bayesian neural network regression by stochastic variational inference [G11]_.
 
-    The weights of a ReLU network have a factorised Gaussian posterior, found by stochastic
+    The weights of a ReLU network have a factorized Gaussian posterior, found by stochastic
     gradient ascent on the variational bound, one point and one sample of the weights at a
-    time, with momentum. It starts at means as small as those of PBP.
+    time, with momentum. It starts at means as small as in PBP.
 
-    After each epoch the two variances go to where they maximise the bound. For the prior of the
+    After each epoch the two variances are set to maximize the bound. For the prior of the
     weights, N(0, v_prior), that is the mean of m_w^2 + std_w^2, in closed form. For the noise it
     is the expected squared residual, estimated by the residuals of the samples of that epoch.
-    They stand where [PBP15] has Gamma distributions.
+    [PBP15] has Gamma distributions instead.
 
     Parameters
     ----------
@@ -85,10 +85,10 @@ class VariationalRegressor(Baseline):
     initial_std : float, default=0.5
         Standard deviation of every weight at the start; above 0. From a small one, such as 0.1,
         the prior variance of a few hundred rows can collapse to 0 before the means have grown:
-        the network then predicts a constant. From a large one, 40 epochs of some thousand rows
+        the network then predicts a constant. From a large one, 40 epochs of a few thousand rows
         leave q wider than it would become. [PBP15] does not print its own; `tuned` finds it.
     n_epochs : int, default=40
-        Passes over the data.
+        Epochs: passes over the data.
     random_state : int, RandomState instance or None, default=None
         Draws the initial means, the order of the points in each epoch, the samples of training
         and, at the end of it, the 100 networks that predict.
@@ -150,7 +150,7 @@ class VariationalRegressor(Baseline):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
+        """Train for `n_epochs` epochs from new initial weights.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ def sampled_bound(
 
 
 def best_prior_variance(q: Q) -> jax.Array:
-    """Return the v_prior that maximises the bound: the mean of E_q[w^2]."""
+    """Return the v_prior that maximizes the bound: the mean of E_q[w^2]."""
     return jnp.mean(jnp.exp(q.log_std_w) ** 2 + q.m_w**2)
 
 
@@ -287,9 +287,9 @@ def ascend(
     weights : tuple of array of shape (n_out, n_in + 1)
         Initial means.
     X : array of shape (n, n_features)
-        Standardised.
+        Standardized.
     y : array of shape (n,)
-        Standardised.
+        Standardized.
     orders : array of int of shape (n_epochs, n)
         The points in the order of each epoch.
     key : jax.random.key

@@ -1,4 +1,4 @@
-"""What the methods of the field have in common: a mean and an error bar per row."""
+"""The common interface of the compared methods: a mean and a standard deviation per sample."""
 
 from __future__ import annotations
 

@@ -38,19 +38,19 @@ app = typer.Typer(help=_HELP, rich_markup_mode=None, pretty_exceptions_enable=Fa
 
 @app.command("list", epilog=LIST_EXAMPLES)
 def list_sets(context: typer.Context) -> None:
-    """Show the sets, their sizes and licences, and which are on this machine."""
+    """Show the sets, their sizes and licenses, and which are on this machine."""
     from probprop_lab.datasets import NAMES, where
     from probprop_lab.datasets.registry import SOURCES
 
     terminal_of(context).table(
-        ["name", "rows", "features", "splits", "licence", "where"],
+        ["name", "rows", "features", "splits", "license", "where"],
         [
             [
                 name,
                 f"{SOURCES[name].shape[0]:,}",
                 str(len(SOURCES[name].feature_names)),
                 str(SOURCES[name].n_splits),
-                SOURCES[name].licence,
+                SOURCES[name].license,
                 _place(where(name)),
             ]
             for name in NAMES
@@ -87,7 +87,7 @@ def fetch(
             failed = True
             continue
         shape = f"{plural(data.X.shape[0], 'row')}, {plural(data.X.shape[1], 'feature')}"
-        terminal.result(f"{name}: {shape}; target {data.target}; licence: {data.licence}")
+        terminal.result(f"{name}: {shape}; target {data.target}; license: {data.license}")
         terminal.say(f"  cite {data.citation}")
     if failed:
         raise typer.Exit(1)

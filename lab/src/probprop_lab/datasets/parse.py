@@ -21,7 +21,7 @@ def read_text(path: Path, *, delimiter: str | None = None, header: int = 0) -> F
     ----------
     path : Path
     delimiter : str, optional
-        What stands between two numbers; any white space by default.
+        Separator of two numbers; any white space by default.
     header : int, default=0
         Lines to skip.
 
@@ -79,7 +79,7 @@ def read_sheet(path: Path, *, sheet: int | str = 0) -> FloatArray:
 
 
 def round_half_up(values: FloatArray, decimals: int) -> FloatArray:
-    """Round as people do with the decimal numbers they see: a half goes up, away from zero.
+    """Round half away from zero, in decimal.
 
     `numpy.round` would take a half to the even digit, and 2.675, which is a little less in
     binary, down.

@@ -13,7 +13,7 @@ from probprop_lab.datasets.parse import read_arff, read_sheet, read_text
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 _CC_BY = "CC BY 4.0"
-_NO_LICENCE = "none stated"
+_NO_LICENSE = "none stated"
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ class Source:
         As many as there are feature columns.
     target : str
         Name of the target, with its unit where it has one.
-    citation, licence : str
+    citation, license : str
     member : str, optional
         Name of the raw file inside the zip that `address` gives; None where it gives the file.
     decimals : tuple of (int or None), default=(None, None)
-        Features and target are rounded half-up to so many decimals, as in the copy that the
+        Features and target are rounded half-up to this number of decimals, as in the copy that the
         literature uses; None leaves them.
     parsed_sha256 : tuple of str, optional
         Of X and of y as little-endian float64 in C order.
     n_splits : int, default=20
         Random splits of the fixed protocol.
     n_train : int, optional
-        The set has one official split instead: the first `n_train` rows train, the others test.
+        The set has one official split instead: the first `n_train` rows train, the rest test.
     """
 
     file: str
@@ -63,7 +63,7 @@ class Source:
     feature_names: tuple[str, ...]
     target: str
     citation: str
-    licence: str
+    license: str
     member: str | None = None
     decimals: tuple[int | None, int | None] = (None, None)
     parsed_sha256: tuple[str, str] | None = None
@@ -90,7 +90,7 @@ SOURCES: dict[str, Source] = {
         target="MEDV (1000 $)",
         citation="Harrison, D. and Rubinfeld, D. L. (1978). Hedonic housing prices and the demand "
         "for clean air. Journal of Environmental Economics and Management 5, 81-102.",
-        licence=_NO_LICENCE,
+        license=_NO_LICENSE,
         parsed_sha256=(
             "58d9abef45a8e00c844d74ff0027c96d21a8a237d7ba7e4c0c30b11dcdafde10",
             "a7a4a2bed7266f5e88acd2854ae97af5206bed564ab217810535d4cd14d76edb",
@@ -118,7 +118,7 @@ SOURCES: dict[str, Source] = {
         target="compressive strength (MPa)",
         citation="Yeh, I.-C. (1998). Modeling of strength of high-performance concrete using "
         "artificial neural networks. Cement and Concrete Research 28(12), 1797-1808.",
-        licence=_CC_BY,
+        license=_CC_BY,
         decimals=(1, 2),
         parsed_sha256=(
             "c4f7f8fda5b3d88e68498336fd4c640b7c7215e13e58be2549e1d4251d005f26",
@@ -148,7 +148,7 @@ SOURCES: dict[str, Source] = {
         citation="Tsanas, A. and Xifara, A. (2012). Accurate quantitative estimation of energy "
         "performance of residential buildings using statistical machine learning tools. Energy "
         "and Buildings 49, 560-567.",
-        licence=_CC_BY,
+        license=_CC_BY,
         decimals=(None, 2),
         parsed_sha256=(
             "394f967b71ba5a86a0eec3d218a9bdba1d035895c4d9f2223dfd8d64f93258fe",
@@ -168,7 +168,7 @@ SOURCES: dict[str, Source] = {
         citation="Rasmussen, C. E., Neal, R. M., Hinton, G. E., van Camp, D., Revow, M., "
         "Ghahramani, Z., Kustra, R. and Tibshirani, R. (1996). The DELVE manual, version 1.1. "
         "University of Toronto.",
-        licence=_NO_LICENCE,
+        license=_NO_LICENSE,
         parsed_sha256=(
             "40fe658abf608fb41492e445d8e89d3a5f5daeee62e29ebdac02f329f1cf6dff",
             "a16dfbf651526e3e7a7543c7ba12c93e50ca2baecd284e62671fad99b9ea1fb4",
@@ -189,7 +189,7 @@ SOURCES: dict[str, Source] = {
         citation="Coraddu, A., Oneto, L., Ghio, A., Savio, S., Anguita, D. and Figari, M. (2016). "
         "Machine learning approaches for improving condition-based maintenance of naval "
         "propulsion plants. Journal of Engineering for the Maritime Environment 230(1), 136-153.",
-        licence=_CC_BY,
+        license=_CC_BY,
         parsed_sha256=(
             "7206828144245475bf4d7620d12cea8378b4212866a7c9e94ab49a02a0402b8b",
             "325f8fec7abe20a5df9a4767ae05c26576320c1df2f9d24b176e7a2941ed6e47",
@@ -210,7 +210,7 @@ SOURCES: dict[str, Source] = {
         citation="Tüfekci, P. (2014). Prediction of full load electrical power output of a base "
         "load operated combined cycle power plant using machine learning methods. International "
         "Journal of Electrical Power and Energy Systems 60, 126-140.",
-        licence=_CC_BY,
+        license=_CC_BY,
         parsed_sha256=(
             "738126c94648654d3ac7514716695c19957f4bb8e8ecdff7b8a2c61ffb858bb7",
             "b84c1488b08e6ec560bbabfc57013ca515259eaa0abc7dafec26b31a2c484424",
@@ -229,7 +229,7 @@ SOURCES: dict[str, Source] = {
         target="RMSD (Å)",
         citation="Rana, P. (2013). Physicochemical properties of protein tertiary structure. UCI "
         "Machine Learning Repository.",
-        licence=_CC_BY,
+        license=_CC_BY,
         parsed_sha256=(
             "b191e61db326c95c38cbfdc8f963abd6a78018de5b3dcac60f2f9112859abd06",
             "3c467e6bbcc4f151c7f8536c1296b4513035b83e7bdc3464e57b7dc4b0264d95",
@@ -262,7 +262,7 @@ SOURCES: dict[str, Source] = {
         citation="Cortez, P., Cerdeira, A., Almeida, F., Matos, T. and Reis, J. (2009). Modeling "
         "wine preferences by data mining from physicochemical properties. Decision Support "
         "Systems 47(4), 547-553.",
-        licence=_CC_BY,
+        license=_CC_BY,
         parsed_sha256=(
             "9f40e7499030fb1aebbaed39a614fdac96d1c997b6abad2502f6386d1734ed9b",
             "857552cf21124c681133662195ef3c2115025105d510d53a2929ca0c4907f097",
@@ -289,7 +289,7 @@ SOURCES: dict[str, Source] = {
         citation="Gerritsma, J., Onnink, R. and Versluis, A. (1981). Geometry, resistance and "
         "stability of the Delft systematic yacht hull series. International Shipbuilding "
         "Progress 28(328), 276-297.",
-        licence=_CC_BY,
+        license=_CC_BY,
         parsed_sha256=(
             "cfee469bd75844078732e2197f89767cf7c3feb11848e40b7085ea648898da72",
             "830b8fefb460a74aeeb6d46aa8869501ddcd9d97cd12d64b05461b95fc4793c2",
@@ -312,7 +312,7 @@ SOURCES: dict[str, Source] = {
         citation="Bertin-Mahieux, T., Ellis, D. P. W., Whitman, B. and Lamere, P. (2011). The "
         "Million Song Dataset. Proceedings of the 12th International Society for Music "
         "Information Retrieval Conference, 591-596.",
-        licence=_CC_BY,
+        license=_CC_BY,
         n_splits=1,
         n_train=463715,  # no song of one artist is on both sides
     ),

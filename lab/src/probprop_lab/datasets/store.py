@@ -74,7 +74,7 @@ def find_any(name: str, source: Source) -> Path | None:
 
 
 def verify_raw(path: Path, source: Source) -> str:
-    """Return the sha256 of a raw file; raise `DataError` where it is not that of the source."""
+    """Return the sha256 of a raw file; raise `DataError` if it differs from the source's."""
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -195,7 +195,7 @@ def _differs(found: str, source: Source) -> str:
 def find_arrays(name: str, source: Source, sha256: str | None) -> Arrays | None:
     """Return the arrays cached for the raw file of this hash, or None.
 
-    A file that is damaged, or does not hold what it should, counts as none.
+    A file that is damaged or has unexpected content counts as missing.
     """
     if sha256 is None:
         return None
@@ -223,7 +223,7 @@ def keep_arrays(name: str, sha256: str, X: FloatArray, y: FloatArray) -> None:
 
 
 def check_arrays(X: FloatArray, y: FloatArray, source: Source) -> None:
-    """Raise ValueError where arrays are not those of the source."""
+    """Raise ValueError if arrays differ from the source's."""
     shapes = (source.shape[0], len(source.feature_names)), source.shape[:1]
     if (X.shape, y.shape) != shapes or not X.dtype == y.dtype == np.float64:
         raise ValueError(f"it gives X {X.dtype}{X.shape} and y {y.dtype}{y.shape}, not {shapes}")

@@ -1,10 +1,10 @@
 """The experiments: one module per table or figure, one runner for all.
 
-`paper` has those of [PBP15], `beyond` has others, and `harness` has what they are made of.
+`paper` has the experiments of [PBP15], `beyond` has others, and `harness` has their common parts.
 
 A `Job` is one fit; `run` runs many in parallel and keeps one row for each in a results file,
-from which a stopped run goes on. `EXPERIMENTS` has, by name, what makes the jobs and what makes
-the table; `report` writes it as text, Markdown, CSV and HTML beside the paper's printed numbers.
+from which a stopped run resumes. `EXPERIMENTS` has, by name, what makes the jobs and what makes
+the table; `report` writes it as text, Markdown, CSV and HTML next to the paper's printed numbers.
 
 >>> import os, tempfile
 >>> from probprop_lab.experiments import EXPERIMENTS, Selection, report, run

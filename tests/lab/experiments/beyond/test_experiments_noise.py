@@ -52,7 +52,7 @@ ROWS = [
 # ---- The jobs
 
 
-def test_the_default_is_nine_sets_deep_networks_and_made_data() -> None:
+def test_the_default_is_nine_sets_deep_networks_and_synthetic_data() -> None:
     jobs = NOISE.jobs(Selection(methods=OURS))
     assert len(jobs) == 2 * (5 * 20 + 4 * 3 + 5 * 5 + len(noise_sets.SIZES) * noise_sets.N_REPEATS)
     assert {job.n_epochs for job in jobs} == {40}
@@ -92,7 +92,7 @@ def test_costs_grow_with_rows_and_with_the_second_network() -> None:
 # ---- One fit
 
 
-def test_made_noise_is_the_same_everywhere() -> None:
+def test_synthetic_noise_is_the_same_everywhere() -> None:
     X, y, X_test, y_test = noise_sets.load("made_3000x5", 0)
     assert (X.shape, X_test.shape) == ((3000, 5), (noise_sets.N_TEST, 5))
     for rows, targets in ((X, y), (X_test, y_test)):
@@ -137,7 +137,7 @@ def test_quintiles_are_of_the_rows_in_the_order_of_their_std() -> None:
 # ---- The tables
 
 
-def test_methods_of_a_set_stand_side_by_side() -> None:
+def test_methods_of_a_set_are_side_by_side() -> None:
     records = {record["dataset"]: record for record in NOISE.records(ROWS)}
     assert list(records) == ["energy", "yacht", "made_100x3"]
     yacht = records["yacht"]
@@ -170,7 +170,7 @@ def test_the_picture_has_a_panel_for_each_question() -> None:
     assert_allclose(gains.containers[0].lines[0].get_xdata(orig=False), [-0.2, 0.5])
     assert len(coverages.lines) == 2 * (2 + 1) + 1  # sets and their mean, twice; 95 %
     assert_allclose(made.containers[0].lines[0].get_ydata(orig=False), [-0.03])
-    assert words.endswith("energy, yacht, made data")
+    assert words.endswith("energy, yacht, synthetic")
     assert len(NOISE.figures(ROWS[:4])[0][0].axes) == 2
     assert NOISE.figures(ROWS[:1]) == []
 

@@ -21,7 +21,7 @@ from probprop.cli.application import run as run_command
 from probprop.metrics.scorers import predictive
 from probprop_lab import datasets
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, read_results, run
-from probprop_lab.experiments.harness import benchmark, judging, methods, report
+from probprop_lab.experiments.harness import benchmark, methods, report, scoring
 from probprop_lab.experiments.paper import printed
 
 Row = dict[str, Any]
@@ -70,7 +70,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
 # ---- Found
 
 
-def test_a_users_factory_gets_the_seed_it_asks_for(own: Path) -> None:
+def test_a_users_factory_gets_the_seed_it_requests(own: Path) -> None:
     job = Job("table1", "diabetes", 0, "own_methods:constant", seed=4)
     assert methods.find(job.method).make(job).seed == 4
     assert isinstance(methods.find("own_methods:ridge").make(job), BayesianRidge)
@@ -133,13 +133,13 @@ def test_the_papers_methods_are_made_as_in_the_paper() -> None:
 
     job = Job("table1", "yacht", 0, seed=7, hidden=(50, 50), n_epochs=39)
     made = {name: methods.find(name).make(replace(job, method=name)) for name in methods.COMPARED}
-    for name, kind, space, scoring in (
+    for name, kind, space, measure in (
         ("BP", BackpropRegressor, BACKPROP_SPACE, "rmse"),
         ("VI", VariationalRegressor, VARIATIONAL_SPACE, "log_likelihood"),
     ):
         tuned = made[name]
         assert (tuned.n_iter, tuned.random_state, tuned.space) == (30, 7, space)
-        assert tuned.scoring == scoring
+        assert tuned.scoring == measure
         assert isinstance(tuned.estimator, kind)
         assert (tuned.estimator.hidden_layer_sizes, tuned.estimator.n_epochs) == ((50, 50), 39)
     for name in ("PBP", "EBP"):
@@ -155,7 +155,7 @@ def test_the_papers_methods_are_made_as_in_the_paper() -> None:
 
 def test_means_and_standard_deviations_are_a_gaussian(own: Path) -> None:
     job = Job("table1", "diabetes", 0, "own_methods:ridge")
-    fitted, row = judging.fit_and_judge(job, *PARTS)
+    fitted, row = scoring.fit_and_score(job, *PARTS)
     mean, std = BayesianRidge().fit(*PARTS[:2]).predict(PARTS[2], return_std=True)
     assert row["rmse"] == metrics.rmse(PARTS[3], mean)
     assert row["log_likelihood"] == pytest.approx(norm.logpdf(PARTS[3], mean, std).mean())
@@ -167,7 +167,7 @@ def test_means_and_standard_deviations_are_a_gaussian(own: Path) -> None:
 
 def test_every_method_gives_the_same_fields(own: Path) -> None:
     rows = [
-        judging.fit_and_judge(Job("table1", "d", 0, name, hidden=(4,), n_epochs=2), *PARTS)[1]
+        scoring.fit_and_score(Job("table1", "d", 0, name, hidden=(4,), n_epochs=2), *PARTS)[1]
         for name in ("PBP", methods.PLAIN, "EBP", "own_methods:ridge")
     ]
     assert len({tuple(row) for row in rows}) == 1
@@ -192,7 +192,7 @@ def test_a_search_shows_what_it_found() -> None:
         class best_estimator_:
             noise_variance_ = 2.0
 
-    details = judging.details(Found())
+    details = scoring.details(Found())
     assert details["params"] == {"learning_rate": 0.1}
     assert details["noise_variance"] == 2.0
 
@@ -206,7 +206,7 @@ def test_warnings_are_kept_in_the_row(own: Path) -> None:
         "        return super().fit(X, y)\n"
     )
     job = Job("table1", "yacht", 0, "own_methods:Warns")
-    row = judging.fit_and_judge(job, *PARTS)[1]
+    row = scoring.fit_and_score(job, *PARTS)[1]
     assert row["warnings"] == ["it has not settled"]
     rows = [{**job.fields, **row}, {**job.fields, **row, "split": 1, "warnings": []}]
     notes = EXPERIMENTS["table1"].notes(EXPERIMENTS["table1"].records(rows))
@@ -304,7 +304,7 @@ def test_the_table_has_a_column_of_methods_only_where_there_are_several() -> Non
     assert all(len(line) == len(header) for line in cells)
 
 
-def test_energy_of_bp_stands_beside_both_printed_values() -> None:
+def test_energy_of_bp_is_next_to_both_printed_values() -> None:
     jobs = EXPERIMENTS["table1"].jobs(Selection(["energy"], 2, methods=["BP"]))
     records = EXPERIMENTS["table1"].records([made_row(job, 1.1, -1.0, 1.0) for job in jobs])
     assert [r["rmse_paper"] for r in records] == ["1.098 ± 0.0738", "1.185 ± 0.1242"]

@@ -90,7 +90,7 @@ def test_an_unknown_experiment_is_refused() -> None:
         run_job(Job("table9", "yacht", 0))
 
 
-# ---- Going on, and starting again
+# ---- Resuming, and starting again
 
 
 def test_finished_jobs_are_not_run_again(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
         run(toy_jobs(1), path, n_jobs=1)
 
 
-def test_a_row_is_in_the_file_before_progress_is_told(tmp_path: Path) -> None:
+def test_a_row_is_in_the_file_before_progress_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     seen = []
     run(toy_jobs(3), path, n_jobs=1, progress=lambda job: seen.append(len(lines(path))))

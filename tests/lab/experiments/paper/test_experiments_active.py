@@ -107,7 +107,7 @@ def test_the_printed_numbers() -> None:
     assert printed.active("yacht", "VI-A") is None
 
 
-def test_the_jobs_are_those_of_the_paper() -> None:
+def test_the_jobs_match_the_paper() -> None:
     jobs = ACTIVE.jobs(Selection())
     assert len(jobs) == len({job.key for job in jobs}) == 9 * 40 * 2
     assert {job.dataset for job in jobs} == set(NINE)
@@ -184,7 +184,7 @@ def test_the_first_fit_and_the_random_picks_are_shared() -> None:
     assert learn("PBP-R", 1)["picked"] != rows["PBP-R"]["picked"]
 
 
-def test_the_last_fit_is_that_of_the_public_regressor() -> None:
+def test_the_last_fit_matches_the_public_regressor() -> None:
     rows, row = active.split(len(Y), 0), learn("PBP-A")
     train = [*rows.train, *row["picked"]]
     seed = int(np.random.RandomState(3).randint(2**31, size=10)[-1])
@@ -273,14 +273,14 @@ def test_active_and_random_collection_are_compared_in_pairs() -> None:
     assert r["rmse_max"] == 99.0
 
 
-def test_the_order_is_that_of_the_methods() -> None:
+def test_the_order_matches_the_methods() -> None:
     rows = made_rows("yacht", {f"{m}-{way}": [1.0] for m in reversed(METHODS) for way in "RA"})
     found = [record["method"] for record in ACTIVE.records(rows)]
     assert found == [f"{m}-{way}" for m in METHODS for way in "AR"]
     assert all(record["gap_errors"] is None for record in ACTIVE.records(rows))
 
 
-def test_both_priors_of_hmc_stand_beside_the_papers_one() -> None:
+def test_both_priors_of_hmc_are_next_to_the_papers() -> None:
     names = ("HMC-A", "HMC weak-A", "EP-A")
     records = ACTIVE.records(made_rows("yacht", {name: [3.0, 3.5] for name in names}))
     assert [r["method"] for r in records] == list(names)
@@ -352,7 +352,7 @@ def made_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
 
 
 @pytest.mark.usefixtures("made_data")
-def test_the_command_runs_goes_on_and_shows(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_resumes_and_shows(capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["reproduce", "active", "--dataset", "yacht,wine_red", "--jobs", "1"]
     assert run_command([*arguments, "--splits", "1"]) == 0
     capfd.readouterr()

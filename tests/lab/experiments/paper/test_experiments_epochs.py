@@ -1,4 +1,4 @@
-"""`reproduce epochs`: training runs watched along the way, their tables and pictures."""
+"""`reproduce epochs`: training runs scored along the way, their tables and pictures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_there_is_one_run_per_set_evidence_cap_and_split() -> None:
 
 
 @pytest.mark.parametrize("evidence_cap", [None, 3.0])
-def test_a_point_of_a_run_is_a_fit_of_so_many_epochs(evidence_cap: float | None) -> None:
+def test_a_point_of_a_run_is_a_fit_of_n_epochs(evidence_cap: float | None) -> None:
     X, y, X_test, y_test = small_parts()
     job = Job("epochs", "diabetes", 0, seed=5, hidden=(4,), evidence_cap=evidence_cap)
     points = epochs.watch(job, X, y, X_test, y_test, n_epochs=(1, 2, 7))

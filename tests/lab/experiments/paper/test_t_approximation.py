@@ -1,4 +1,4 @@
-"""The Student-t taken for a Gaussian: log Z, and the training that is observed."""
+"""The Student-t replaced by a Gaussian: log Z, and the training that is observed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def training_data() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("n_epochs", [1, 3])
-def test_observed_training_is_that_of_the_regressor(n_epochs: int) -> None:
+def test_observed_training_matches_the_regressor(n_epochs: int) -> None:
     X, y = training_data()
     posterior, first, last = t_approx.observe(X, y, (6,), n_epochs, seed=2)
     model = PBPRegressor(6, random_state=2)

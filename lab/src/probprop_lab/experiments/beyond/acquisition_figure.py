@@ -37,7 +37,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     panels = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False).ravel()
     for ax, model in zip(panels, models, strict=True):
         own = [record for record in compared if record["model"] == model]
-        for i, (key, colour, marker) in enumerate(
+        for i, (key, color, marker) in enumerate(
             [("variance", VERMILLION, "D"), ("variance_reduction", BLUE, "o")]
         ):
             shown = [record for record in own if record[key] is not None]
@@ -46,7 +46,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
                     [record[key] for record in shown],
                     [names.index(r["dataset"]) + _APART * (i - 0.5) for r in shown],
                     xerr=[2.0 * (record[f"{key}_se"] or 0.0) for record in shown],
-                    color=colour,
+                    color=color,
                     marker=marker,
                     ms=5,
                     ls="none",

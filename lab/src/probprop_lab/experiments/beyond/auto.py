@@ -1,4 +1,4 @@
-"""The paper's protocol, alone and five times, against settings chosen on held-out rows."""
+"""The paper's protocol against hyperparameters that are selected by cross-validation."""
 
 from __future__ import annotations
 
@@ -25,23 +25,19 @@ from probprop_lab.experiments.harness.columns import (
 )
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.judging import fit_and_judge
 from probprop_lab.experiments.harness.protocol import (
     USUAL_EPOCHS,
     protocol,
     without_year,
 )
+from probprop_lab.experiments.harness.scoring import fit_and_score
 from probprop_lab.results import Row
 
 N_LAYERS = (1, 2)
 CHOOSING = CV, CV_FAST = "PBPRegressorCV", "PBPRegressorCV fast"
-"""Methods that choose their layers: they have no network of their own to be told."""
+"""Methods that select their layers, so that a job does not specify a network."""
 
-COMPARED = (
-    (CV, "PBP"),
-    (CV_FAST, "PBP"),
-    ("PBP ensemble", "PBP"),
-)
+COMPARED = (CV, "PBP"), (CV_FAST, "PBP")
 """Pairs of methods that are compared on the same splits."""
 
 _NOTHING = {"chosen_bins": None, "chosen_hidden": None}
@@ -79,13 +75,13 @@ def jobs(selection: Selection) -> list[Job]:
 
 
 def measure(job: Job) -> Row:
-    """Fit and judge as the other experiments do, and add what was chosen."""
-    estimator, row = fit_and_judge(job, *benchmark.load_split(job.dataset, job.split))
+    """Fit and score as the other experiments do, and add the selected hyperparameters."""
+    estimator, row = fit_and_score(job, *benchmark.load_split(job.dataset, job.split))
     return {**row, **chosen(estimator)}
 
 
 def chosen(estimator: Any) -> Row:
-    """Return the settings that an estimator chose; all are None for one that does not choose."""
+    """Return the hyperparameters that an estimator selected; all are None without a selection."""
     groups = getattr(estimator, "groups_", None)
     if groups is None:
         return _NOTHING
@@ -152,7 +148,7 @@ def _of(rows: Sequence[Row], record: Record, method: str) -> list[Row]:
 
 
 def choices(rows: Sequence[Row]) -> Record:
-    """Sum up what was chosen on the splits of one set, method and network.
+    """Summarize what was selected on the splits of one set, method and network.
 
     Returns
     -------
@@ -162,11 +158,11 @@ def choices(rows: Sequence[Row]) -> Record:
 
     Examples
     --------
-    >>> settings = [(32, [50], 10.0, 160), (None, [50, 50], None, 80), (32, [50], 10.0, 320)]
+    >>> rows = [(32, [50], 10.0, 160), (None, [50, 50], None, 80), (32, [50], 10.0, 320)]
     >>> names = ("chosen_bins", "chosen_hidden", "chosen_evidence_cap", "chosen_epochs")
-    >>> for name, words in choices([dict(zip(names, one)) for one in settings]).items():
+    >>> for name, words in choices([dict(zip(names, one)) for one in rows]).items():
     ...     print(f"{name}: {words}")
-    encodings: 32 ramps (2), as they are (1)
+    encodings: 32 bins (2), as they are (1)
     networks: 50 (2), 50-50 (1)
     evidence_caps: 10 (2), none (1)
     median_epochs: 160
@@ -177,7 +173,7 @@ def choices(rows: Sequence[Row]) -> Record:
     bins = [row["chosen_bins"] for row in made]
     evidence_caps = [row["chosen_evidence_cap"] for row in made]
     return {
-        "encodings": _counted("as they are" if n is None else f"{n} ramps" for n in bins),
+        "encodings": _counted("as they are" if n is None else f"{n} bins" for n in bins),
         "networks": _counted("-".join(map(str, row["chosen_hidden"])) or "none" for row in made),
         "evidence_caps": _counted(
             "none" if evidence_cap is None else f"{evidence_cap:g}"
@@ -291,9 +287,9 @@ def _names(records: Sequence[Record], show: Callable[[Record], str]) -> str:
 EXPERIMENT = Experiment(
     name="auto",
     title="Automatic model selection",
-    text="PBP with the paper's protocol, 40 epochs and no evidence cap, alone and in an ensemble "
-    "of five, with one and two hidden layers of 50 units (100 for protein), and PBPRegressorCV, "
-    "which selects its hyperparameters by cross-validation. On the fixed splits.",
+    text="PBP with the paper's protocol, 40 epochs and no evidence cap, with one and two hidden "
+    "layers of 50 units (100 for protein), and PBPRegressorCV, which selects its hyperparameters "
+    "by cross-validation. On the fixed splits.",
     jobs=jobs,
     measure=measure,
     records=records,

@@ -59,12 +59,12 @@ Kinds = Sequence[str]
 def _gains(ax: Axes, records: Sequence[Record], names: Sequence[str], kinds: Kinds) -> None:
     """Draw each method minus the paper's protocol, with its standard error."""
     for record in records:
-        colour, marker, _ = _style(record, kinds)
+        color, marker, _ = _style(record, kinds)
         ax.errorbar(
             record["log_likelihood_gain"],
             _place(record, names, kinds),
             xerr=record["log_likelihood_gain_se"],
-            color=colour,
+            color=color,
             marker=marker,
             ms=5,
             capsize=2,
@@ -78,7 +78,7 @@ def scale_gains(ax: Axes) -> None:
     from matplotlib.ticker import NullLocator
 
     ax.axvline(0.0, color="0.3", lw=1, zorder=2)
-    # Differences of 0.03 and of 2 are both worth seeing.
+    # Differences of 0.03 and of 2 should both be visible.
     ax.set_xscale("symlog", linthresh=0.1, linscale=0.7)
     ax.xaxis.set_minor_locator(NullLocator())
     set_ticks(ax.xaxis, _TICKS, fontsize="small")
@@ -91,7 +91,7 @@ def _coverages(
     names: Sequence[str],
     kinds: Kinds,
 ) -> None:
-    """Draw the coverages, and faintly that of what they are compared with."""
+    """Draw the coverages, and faintly the coverage of the method they are compared with."""
     from matplotlib.ticker import PercentFormatter
 
     for record in found:
@@ -102,8 +102,8 @@ def _coverages(
             if (r["dataset"], r["hidden"], r["method"])
             == (record["dataset"], record["hidden"], record["base"])
         ]
-        colour, marker, label = _style(record, kinds)
-        ax.plot(record["coverage_95"], y, color=colour, marker=marker, ms=5, ls="", label=label)
+        color, marker, label = _style(record, kinds)
+        ax.plot(record["coverage_95"], y, color=color, marker=marker, ms=5, ls="", label=label)
         ax.plot(same, [y] * len(same), color="0.6", marker="|", ms=8, mew=2, ls="", label=_PROTOCOL)
     ax.axvspan(*COVERAGES, color="0.95", zorder=0)
     ax.axvline(0.95, color="0.3", lw=1, ls="--", zorder=2)
@@ -112,15 +112,15 @@ def _coverages(
 
 
 def _style(record: Record, kinds: Kinds) -> tuple[str, str, str]:
-    """Return colour, marker and name of a method."""
+    """Return color, marker and name of a method."""
     from probprop.plot.parts import LAYERS
 
-    colour, marker = LAYERS[kinds.index(record["method"]) % len(LAYERS)]
-    return colour, marker, record["method"]
+    color, marker = LAYERS[kinds.index(record["method"]) % len(LAYERS)]
+    return color, marker, record["method"]
 
 
 def _place(record: Record, names: Sequence[str], kinds: Kinds) -> float:
-    """Return where a mark stands: beside the others of its set."""
+    """Return the position of a mark among the marks of its set."""
     i = kinds.index(record["method"])
     offset = _SPREAD * (i / (len(kinds) - 1) - 0.5) if len(kinds) > 1 else 0.0
     return names.index(record["dataset"]) + offset

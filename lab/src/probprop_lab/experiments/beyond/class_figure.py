@@ -1,4 +1,4 @@
-"""The picture of the experiment on classification: log-loss beside MLPClassifier's, per set."""
+"""The picture of the experiment on classification: log-loss minus MLPClassifier's, per set."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     if not names:
         return []
     others = [name for name in KNOWN if name != BASE]
-    colours = cycle((ORANGE, "0.3", "0.6", VERMILLION, BLUE, GREEN, PURPLE, SKY, "black"))
-    looks = {name: look for name, *look in zip(others, colours, cycle("P^v*osDX<"), strict=False)}
+    colors = cycle((ORANGE, "0.3", "0.6", VERMILLION, BLUE, GREEN, PURPLE, SKY, "black"))
+    looks = {name: look for name, *look in zip(others, colors, cycle("P^v*osDX<"), strict=False)}
     figure = Figure(figsize=(7.0, 1.4 + 0.32 * len(names)), layout="constrained")
     ax = figure.subplots()
-    for method, (colour, marker) in looks.items():
+    for method, (color, marker) in looks.items():
         own = [record for record in compared if record["method"] == method]
         if not own:
             continue
@@ -45,7 +45,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
             [names.index(record["dataset"]) for record in own],
             xerr=[record["gap_se"] or 0.0 for record in own],
             ls="none",
-            color=colour,
+            color=color,
             marker=marker,
             ms=11 if marker == "*" else 6,
             zorder=4 if marker == "*" else 2,
@@ -60,6 +60,6 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     ax.margins(x=0.08)
     ax.xaxis.set_minor_locator(NullLocator())
     set_ticks(ax.xaxis, _TICKS)
-    ax.set_xlabel(f"log-loss less that of {BASE} (left is better)")
+    ax.set_xlabel(f"log-loss minus {BASE}'s (left is better)")
     figure.legend(loc="outside upper center", ncols=4)
-    return [(figure, f"Log-loss less that of {BASE}, per set: {', '.join(names)}")]
+    return [(figure, f"Log-loss minus {BASE}'s, per set: {', '.join(names)}")]

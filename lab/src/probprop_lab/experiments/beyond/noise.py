@@ -1,4 +1,4 @@
-"""Noise that depends on the inputs beside constant noise, on the same splits."""
+"""Heteroscedastic and homoscedastic noise, on the same splits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from probprop_lab.experiments.harness.columns import (
 )
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.judging import judge
 from probprop_lab.experiments.harness.protocol import (
     USUAL_EPOCHS,
     Protocol,
@@ -37,10 +36,11 @@ from probprop_lab.experiments.harness.protocol import (
     protocol,
     without_year,
 )
+from probprop_lab.experiments.harness.scoring import evaluate
 from probprop_lab.results import Row
 
 CONSTANT, INPUT, NGBOOST = METHODS = ("constant", "input", "NGBoost")
-"""`noise` of PBPRegressor, and the boosted trees that learn a noise per row too."""
+"""`noise` of PBPRegressor, and boosted trees with heteroscedastic noise."""
 
 N_QUINTILES = 5
 N_SPLITS_LARGE, N_SPLITS_DEEP = 3, 5
@@ -55,7 +55,7 @@ def jobs(selection: Selection) -> list[Job]:
     """Return one job per set, network, split and method; 40 epochs, as in Table 1.
 
     Without a selection: nine sets with one hidden layer, all splits of those with up to 2,000
-    rows and 3 of the larger; these small ones with two layers, 5 splits; and the made sets.
+    rows and 3 of the larger; these small ones with two layers, 5 splits; and the synthetic sets.
     NGBoost is run where it is installed, on the nine sets.
 
     Raises
@@ -78,7 +78,7 @@ def jobs(selection: Selection) -> list[Job]:
         for name in made
         for repeat in range(noise_sets.N_REPEATS)[: selection.n_splits]
     ]
-    # Those of one split follow each other, so that their seconds can be compared.
+    # Jobs of one split follow each other, so that their seconds can be compared.
     pairs = [replace(job, method=name) for job in found for name in names]
     return [job for job in pairs if job.method != NGBOOST or _for_trees(job)]
 
@@ -96,7 +96,7 @@ def _networks(known: Protocol) -> list[tuple[tuple[int, ...], int]]:
 
 
 def _wanted(job: Job, n_splits: int | None) -> bool:
-    """Whether a job is run where no number of splits was asked for."""
+    """Whether a job is run by default."""
     if n_splits is not None:
         return True
     if len(job.hidden) > 1:
@@ -127,10 +127,10 @@ def cost(job: Job) -> float:
 
 
 def measure(job: Job) -> Row:
-    """Fit on the training part of a split and judge on its test part."""
+    """Fit on the training set of a split and score on its test set."""
     X_train, y_train, X_test, y_test = load(job)
     estimator = make(job)
-    row = judge(estimator, X_train, y_train, X_test, y_test)
+    row = evaluate(estimator, X_train, y_train, X_test, y_test)
     predicted = predictive(estimator, X_test)
     row["quintiles"] = by_quintile(y_test, predicted, predicted.std)
     if job.method == INPUT:
@@ -285,13 +285,13 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Say what the columns are, then where the noise network gains, where it loses, and what."""
+    """Describe the columns, then the sets on which the noise network gains and loses."""
     paired = [record for record in records if record["n_paired"]]
     real = [record for record in paired if record["dataset"] not in noise_sets.SIZES]
     made = [record for record in paired if record["dataset"] in noise_sets.SIZES]
     lines = [
         "mean ± standard error over the splits, in target units; gain: log-likelihood of "
-        'noise="input" minus that of constant noise, on the same splits with the same seed; RMSE '
+        'noise="input" minus constant noise, on the same splits with the same seed; RMSE '
         "ratio: the one of all splits that is furthest from 1; times the seconds: of the "
         "processor, for a fit; above NGBoost: on the splits that NGBoost was run on; "
         f"made_NxD: N rows, D features, {noise_sets.N_REPEATS} draws, all with Gaussian noise of "

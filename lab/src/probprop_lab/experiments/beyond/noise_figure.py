@@ -18,7 +18,7 @@ _SPREAD = 1.04  # factor between the marks of one number of rows, which would hi
 
 
 def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
-    """Draw the gains, the coverages by quintile, and the gains on made data.
+    """Draw the gains, the coverages by quintile, and the gains on synthetic data.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
         draw(ax, group)
         ax.legend(fontsize="small", frameon=False, loc="best")
     words = 'What noise="input" gains over constant noise in log-likelihood, and what both cover'
-    names = [*dict.fromkeys(record["dataset"] for record in real), *(["made data"] if made else [])]
+    names = [*dict.fromkeys(record["dataset"] for record in real), *(["synthetic"] if made else [])]
     return [(figure, f"{words}: {', '.join(names)}")]
 
 
@@ -56,14 +56,14 @@ def _gains(ax: Axes, records: Sequence[Record]) -> None:
 
     names = list(dict.fromkeys(record["dataset"] for record in records))
     kinds = ((False, "one hidden layer", BLUE, "o"), (True, "two hidden layers", VERMILLION, "D"))
-    for deep, label, colour, marker in kinds:
+    for deep, label, color, marker in kinds:
         own = [record for record in records if ("-" in record["hidden"]) == deep]
         if own:
             ax.errorbar(
                 [record["gain"] for record in own],
                 [names.index(record["dataset"]) + 0.3 * deep for record in own],
                 xerr=[record["gain_se"] or 0.0 for record in own],
-                color=colour,
+                color=color,
                 marker=marker,
                 ms=5,
                 ls="",
@@ -84,12 +84,12 @@ def _coverages(ax: Axes, records: Sequence[Record]) -> None:
     from probprop.plot.parts import BLUE
 
     kinds = (("constant_same_rows", "constant", "0.45"), ("input_quintile", 'noise="input"', BLUE))
-    for key, label, colour in kinds:
+    for key, label, color in kinds:
         lines = [[record[f"{key}_{i}"] for i in _FIFTHS] for record in records]
         for line in lines:
-            ax.plot(_FIFTHS, line, color=colour, lw=0.8, alpha=0.4)
+            ax.plot(_FIFTHS, line, color=color, lw=0.8, alpha=0.4)
         means = [sum(fifth) / len(fifth) for fifth in zip(*lines, strict=True)]
-        ax.plot(_FIFTHS, means, color=colour, lw=2.5, marker="o", ms=5, label=label)
+        ax.plot(_FIFTHS, means, color=color, lw=2.5, marker="o", ms=5, label=label)
     ax.axhline(0.95, color="0.3", lw=1, ls="--", zorder=1)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_xticks(_FIFTHS)
@@ -107,12 +107,12 @@ def _made(ax: Axes, records: Sequence[Record]) -> None:
     sizes = {record["dataset"]: noise_sets.SIZES[record["dataset"]] for record in records}
     for i, d in enumerate(sorted({size.d for size in sizes.values()})):
         own = [record for record in records if sizes[record["dataset"]].d == d]
-        colour, marker = LAYERS[i % len(LAYERS)]
+        color, marker = LAYERS[i % len(LAYERS)]
         ax.errorbar(
             [sizes[record["dataset"]].n * _SPREAD**i for record in own],
             [record["gain"] for record in own],
             yerr=[record["gain_se"] or 0.0 for record in own],
-            color=colour,
+            color=color,
             marker=marker,
             ms=5,
             capsize=2,
@@ -125,5 +125,5 @@ def _made(ax: Axes, records: Sequence[Record]) -> None:
     ax.set_xticks(ticks)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
     ax.grid(color="0.92")
-    ax.set_xlabel("rows, with noise that is the same everywhere")
+    ax.set_xlabel("samples, with homoscedastic noise")
     ax.set_ylabel("gain in log-likelihood [nats per row]")

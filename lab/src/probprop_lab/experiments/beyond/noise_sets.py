@@ -1,4 +1,4 @@
-"""Made data whose noise is the same everywhere: what noise="input" loses where it cannot gain."""
+"""Synthetic data with homoscedastic noise: what noise="input" loses where it cannot gain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HALF_WIDTH = 2.0  # features are uniform between minus and plus this
 
 
 class Size(NamedTuple):
-    """Training rows and features of a made set."""
+    """Training samples and features of a synthetic set."""
 
     n: int
     d: int
@@ -27,7 +27,7 @@ SIZES = {f"made_{n}x{d}": Size(n, d) for d in (1, 3, 5, 10) for n in (100, 300, 
 
 
 def split_names(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return which of the names are made sets, and which are not.
+    """Split names into synthetic sets and others.
 
     Examples
     --------
@@ -55,14 +55,14 @@ def truth(X: Array) -> Array:
 
 
 def load(name: str, repeat: int) -> tuple[Array, Array, Array, Array]:
-    """Draw X_train, y_train, X_test, y_test of a made set.
+    """Draw X_train, y_train, X_test, y_test of a synthetic set.
 
     Parameters
     ----------
     name : str
         One of `SIZES`.
     repeat : int
-        From 0; every one is drawn anew.
+        From 0; each has its own draw.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One pass shared by eight shards in rounds against one pass in one piece, on the same splits."""
+"""An epoch in eight data shards compared with an epoch in one piece, on the same splits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, number, text, with_error
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.judging import judge
+from probprop_lab.experiments.harness.scoring import evaluate
 from probprop_lab.results import Row
 
 EVIDENCE_CAP = 3.0
@@ -87,7 +87,7 @@ def load_sets(jobs: Iterable[Job]) -> None:
 
 
 def measure(job: Job) -> Row:
-    """Fit on the training part of a split and judge on its test part."""
+    """Fit on the training set of a split and score on its test set."""
     parameters: dict[str, Any] = {
         "n_epochs": job.n_epochs,
         "evidence_cap": job.evidence_cap,
@@ -96,8 +96,8 @@ def measure(job: Job) -> Row:
     }
     if job.dataset not in class_sets.SIZES:
         split = benchmark.load_split(job.dataset, job.split)
-        return judge(PBPRegressor(job.hidden, **parameters), *split)
-    return classification.judge(
+        return evaluate(PBPRegressor(job.hidden, **parameters), *split)
+    return classification.evaluate(
         PBPClassifier(job.hidden, **parameters), *class_sets.load_split(job.dataset, job.split)
     )
 

@@ -14,7 +14,6 @@ from probprop_lab.experiments.harness import methods
 from probprop_lab.experiments.harness.columns import Record
 from probprop_lab.experiments.harness.experiment import Selection
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.judging import fit_and_judge
 from probprop_lab.experiments.harness.protocol import (
     YEAR,
     Protocol,
@@ -22,6 +21,7 @@ from probprop_lab.experiments.harness.protocol import (
     protocol,
     without_year,
 )
+from probprop_lab.experiments.harness.scoring import fit_and_score
 from probprop_lab.results import Row
 
 AVERAGED = ("rmse", "log_likelihood", "crps", "coverage_95", "calibration_error", "seconds")
@@ -63,8 +63,8 @@ def load_split(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
 
 
 def measure(job: Job, known: methods.Methods = methods.KNOWN) -> Row:
-    """Fit a method on the training part of a split and judge it on the test part."""
-    return fit_and_judge(job, *load_split(job.dataset, job.split), known)[1]
+    """Fit a method on the training set of a split and score it on the test set."""
+    return fit_and_score(job, *load_split(job.dataset, job.split), known)[1]
 
 
 def jobs(
@@ -148,9 +148,9 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
     """Average rows over their splits: one record per set, method, network and
     number of epochs.
 
-    Standard errors are std(ddof=1)/sqrt(n); None with one split. They stand beside the means
-    as ``rmse_se`` and so on. The gaps are PBP's value minus the other method's. Seconds are those
-    of rows with processor time, if a record has any.
+    Standard errors are std(ddof=1)/sqrt(n); None with one split. They are next to the means
+    as ``rmse_se`` and so on. The gaps are PBP's value minus the other method's. Seconds are taken
+    from the fits of rows with processor time, if a record has any.
     """
     pbp = [row for row in rows if row["method"] == "PBP"]
     records: list[Record] = []
@@ -210,7 +210,7 @@ _PAIRED = ("dataset", "split", "seed", "hidden", "n_epochs")
 def paired(first: Sequence[Row], second: Sequence[Row]) -> Record:
     """Return how one method differs from another on the splits both were run on.
 
-    The differences are those of the first minus the second, with the standard error of their
+    The differences are first minus second, with the standard error of their
     mean; None where there is no such split.
     """
     found = {_identity(row): row for row in first}

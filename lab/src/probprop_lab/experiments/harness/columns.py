@@ -12,7 +12,7 @@ Record = dict[str, Any]
 """One line of an experiment's table: numbers in full, None where there is none."""
 
 Table = tuple[list[str], list[list[str]]]
-"""A header, and rows of as many cells."""
+"""A header, and rows with one cell per column."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Column:
         From a `Record` to the text of the cell.
     group : str, default=""
         Where the page is narrow, the columns of a group are a table of their own; those
-        without a group stand in all of them.
+        without a group are in all of them.
     """
 
     title: str
@@ -40,7 +40,7 @@ def cells(columns: Sequence[Column], records: Sequence[Record]) -> Table:
 
 
 def number(key: str, digits: int = 4) -> Callable[[Record], str]:
-    """Show a value with so many significant digits.
+    """Show a value with this number of significant digits.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def times(key: str) -> Callable[[Record], str]:
 
 
 def share(key: str) -> Callable[[Record], str]:
-    """Show a share in per cent.
+    """Show a share in percent.
 
     Examples
     --------

@@ -19,7 +19,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     Parameters
     ----------
     records : sequence of dict
-        Of `benchmark.mean_records`, with the paper's values beside them: one per set and
+        Of `benchmark.mean_records`, with the paper's values added: one per set and
         method, or per set, method and network.
 
     Returns

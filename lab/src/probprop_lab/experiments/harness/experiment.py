@@ -23,7 +23,7 @@ class Selection:
     ----------
     datasets : sequence of str or None, default=None
     n_splits : int or None, default=None
-        At most so many splits, or repetitions, of each set.
+        Maximum number of splits, or repetitions, of each set.
     seed : int, default=0
     methods : sequence of str or None, default=None
         Names that `methods.find` knows; None is PBP, and in the experiments toy and field all

@@ -51,7 +51,7 @@ class Job:
 
     @property
     def fields(self) -> Row:
-        """The identifying fields as they stand in a row."""
+        """The identifying fields as they are in a row."""
         return {**asdict(self), "hidden": list(self.hidden)}
 
     @property

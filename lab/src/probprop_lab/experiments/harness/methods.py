@@ -27,18 +27,17 @@ BEST = "PBPRegressorCV"
 """Ours that is compared with the field; PBP itself is the paper's."""
 
 WEAK_HMC = "HMC weak"
-"""HMC with a prior of the noise that a few points can leave; "HMC" has that of PBP's model."""
+"""HMC with a prior of the noise that a few points can leave; "HMC" has the prior of PBP's model."""
 
 OWN_COST = 1000.0
 """The cost of a method of which nothing is known."""
 
 _TUNING_EVALUATIONS = 30  # of the paper's search, section 5.1
-_ENSEMBLE_MEMBERS = 5
 
 
 @dataclass(frozen=True)
 class Method(own.Method):
-    """A way to make an estimator, and the packages that it needs besides those of probprop."""
+    """A factory of estimators, and the packages that it needs in addition to probprop's."""
 
     packages: tuple[str, ...] = ()
     extra: str = "baselines"  # of probprop-lab, that installs them
@@ -141,12 +140,6 @@ def _ebp(job: Job) -> Any:
 # ---- What a user would pick: ours, and others out of the box
 
 
-def _ensemble(job: Job) -> Any:
-    from probprop.estimators.ensemble import PBPEnsemble
-
-    return PBPEnsemble(pbp(job), _ENSEMBLE_MEMBERS, random_state=job.seed)
-
-
 def _fast_cv(job: Job) -> Any:
     from probprop.estimators.cv.regressor import PBPRegressorCV
 
@@ -184,7 +177,6 @@ KNOWN = {
         Method("EP", _ep, 200.0),
         Method("LA", _la, 10.0),
         Method("EBP", _ebp, 200.0),
-        Method("PBP ensemble", _ensemble, 5.0),
         Method("PBPRegressorCV fast", _fast_cv, 20.0),
         _SHARED[BEST],
         _SHARED["BayesianRidge"],
@@ -222,13 +214,13 @@ KNOWN = {
         ),
     ]
 }
-"""The methods by name, in the order of the tables: those of the paper first."""
+"""The methods by name, in the order of the tables: the paper's first."""
 
 COMPARED = ["PBP", "VI", "BP", "HMC", WEAK_HMC, "EP", "LA", "EBP"]
 """PBP, and what the paper compares it with."""
 
-OURS = ["PBP", "PBP ensemble", "PBPRegressorCV fast", BEST]
-"""PBP, an ensemble of five, and the choice by cross-validation with two budgets."""
+OURS = ["PBP", "PBPRegressorCV fast", BEST]
+"""PBP, and the choice by cross-validation with two budgets."""
 
 FIELD = ["PBP", BEST, *(k for k in KNOWN if k not in (PLAIN, *OURS, *COMPARED))]
 """PBP, our best, and what a user would pick."""
@@ -263,7 +255,7 @@ def fitted(name: str) -> str:
 
 
 def place(name: str) -> int:
-    """Return where a method stands in a table: in the order of `KNOWN`, a user's own last."""
+    """Return the position of a method in a table: in the order of `KNOWN`, a user's own last."""
     return list(KNOWN).index(fitted(name)) if fitted(name) in KNOWN else len(KNOWN)
 
 
@@ -385,5 +377,5 @@ def check(jobs: Iterable[Job], known: Methods = KNOWN) -> None:
     """
     for name, job in {fitted(job.method): job for job in jobs}.items():
         method = find(name, known)
-        if name not in KNOWN:  # the others are known to be estimators, and slow to import
+        if name not in KNOWN:  # these are known to be estimators, and slow to import
             _check_estimator(method, job)

@@ -51,7 +51,7 @@ def grid(
 
 
 def set_ticks(axis: Axis, ticks: Sequence[float], **style: Any) -> None:
-    """Draw those of the ticks that are in view, with a minus sign.
+    """Draw the ticks that are in view, with a minus sign.
 
     Parameters
     ----------

@@ -8,10 +8,10 @@ from functools import cache
 from importlib import resources
 
 USUAL_EPOCHS = 40
-"""Passes over the data in Table 1."""
+"""Number of epochs in Table 1."""
 
 YEAR = "year_prediction_msd"
-"""The set whose file is too large to fetch without being asked."""
+"""The set whose file is so large that it is fetched on request only."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Run jobs in parallel, keep every result at once, and go on where a run was stopped."""
+"""Run jobs in parallel, keep every result at once, and resume where a run was stopped."""
 
 from __future__ import annotations
 

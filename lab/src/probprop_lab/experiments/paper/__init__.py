@@ -1,1 +1,1 @@
-"""The tables and figures of [PBP15] and its supplement, beside the numbers it prints."""
+"""The tables and figures of [PBP15] and its supplement, next to the numbers it prints."""

@@ -1,11 +1,11 @@
 """Active learning, section 5.4 of the main text: which measurement to make next.
 
 A repetition splits a set at random into 20 rows to train on, 100 to test on, and the pool. The
-method is fitted and judged, a row of the pool with its target joins the training rows, and so on:
-nine additions, ten fits, each from scratch. PBP-A takes the row with the highest predictive
+method is fitted and scored, a sample of the pool with its target joins the training rows, and so
+on: nine additions, ten fits, each from scratch. PBP-A takes the row with the highest predictive
 variance, PBP-R any.
 
-Every fit standardises the features and the target by its own training rows, as in section 5.1.
+Every fit standardizes the features and the target by its own training rows, as in section 5.1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.judging import fit_and_judge
 from probprop_lab.experiments.harness.methods import (
     KNOWN,
     WEAK_HMC,
@@ -33,6 +32,7 @@ from probprop_lab.experiments.harness.methods import (
     with_weak_noise,
 )
 from probprop_lab.experiments.harness.protocol import without_year
+from probprop_lab.experiments.harness.scoring import fit_and_score
 from probprop_lab.experiments.paper import active_report
 from probprop_lab.experiments.paper.authors_pbp import AUTHORS_PBP
 from probprop_lab.results import Row
@@ -112,13 +112,13 @@ def _data(dataset: str) -> tuple[Array, Array]:
 
 
 def measure(job: Job) -> Row:
-    """Collect nine rows as a job says, and judge the fits before, between and after."""
+    """Collect nine samples as a job says, and score the fits before, between and after."""
     X, y = _data(job.dataset)
     return learn(job, X, y, split(len(y), job.split))
 
 
 def learn(job: Job, X: Array, y: Array, rows: Rows) -> Row:
-    """Return the scores of the last fit with those of all ten.
+    """Return the scores of the last fit and of all ten.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def learn(job: Job, X: Array, y: Array, rows: Rows) -> Row:
     Returns
     -------
     dict
-        What `fit_and_judge` measured of the last fit, and ``rmses`` and
+        What `fit_and_score` measured of the last fit, and ``rmses`` and
         ``log_likelihoods`` of all fits, the row numbers ``picked``, the number of fits
         ``n_warned`` that warned, and of what. The seconds are processor time of everything:
         the fits and the choosing.
@@ -143,21 +143,21 @@ def learn(job: Job, X: Array, y: Array, rows: Rows) -> Row:
     for seed in RandomState(job.seed).randint(2**31, size=N_PICKS + 1).tolist():
         train = np.concatenate([rows.train, rows.pool[picks]])
         fit = replace(job, method=fitted(job.method), seed=seed)
-        estimator, judged = fit_and_judge(
+        estimator, scored = fit_and_score(
             fit, X[train], y[train], X[rows.test], y[rows.test], METHODS
         )
-        scores.append(judged)
+        scores.append(scored)
         if len(picks) < N_PICKS:
             picks.append(_next(job, estimator, X[rows.pool], picks))
-    told = [message for judged in scores for message in judged["warnings"]]
+    told = [message for scored in scores for message in scored["warnings"]]
     return {
         **scores[-1],
-        "rmses": [judged["rmse"] for judged in scores],
-        "log_likelihoods": [judged["log_likelihood"] for judged in scores],
+        "rmses": [scored["rmse"] for scored in scores],
+        "log_likelihoods": [scored["log_likelihood"] for scored in scores],
         "picked": rows.pool[picks].tolist(),
         "n_pool": len(rows.pool),
         "warnings": list(dict.fromkeys(told)),
-        "n_warned": sum(bool(judged["warnings"]) for judged in scores),
+        "n_warned": sum(bool(scored["warnings"]) for scored in scores),
         "seconds": processor_seconds() - start,
     }
 

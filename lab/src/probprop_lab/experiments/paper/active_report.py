@@ -1,4 +1,4 @@
-"""Active learning: the table beside the paper's Table 2, and the curves of its Figure 2."""
+"""Active learning: the table next to the paper's Table 2, and the curves of its Figure 2."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def figures(rows: Sequence[Row]) -> list[tuple[Figure, str]]:
 def _curves(rows: Sequence[Row], names: Sequence[str]) -> Figure:
     from matplotlib.figure import Figure
 
-    shown = {row["method"] for row in rows}  # one colour for a method in all figures
+    shown = {row["method"] for row in rows}  # one color for a method in all figures
     fitted = sorted({methods.fitted(name) for name in shown}, key=lambda n: (methods.place(n), n))
     width = 5.0 if len(names) == 1 else 3.2 * len(names)
     figure = Figure(figsize=(width, 3.9), layout="constrained")
@@ -166,7 +166,7 @@ def _curves(rows: Sequence[Row], names: Sequence[str]) -> Figure:
 
 
 def _panel(ax: Axes, rows: Sequence[Row], fitted: Sequence[str]) -> dict[str, Any]:
-    """Draw a line per method: a colour for what is fitted, solid for -A and dashed for -R.
+    """Draw a line per method: a color for what is fitted, solid for -A and dashed for -R.
 
     Returns what was drawn, by method.
     """
@@ -181,19 +181,19 @@ def _panel(ax: Axes, rows: Sequence[Row], fitted: Sequence[str]) -> dict[str, An
         rmses = np.array([row["rmses"] for row in same])  # (n_repetitions, n_fits)
         n_points = same[0]["n_train"] - np.arange(rmses.shape[1])[::-1]
         errors = rmses.std(axis=0, ddof=1) / np.sqrt(len(rmses)) if len(rmses) > 1 else None
-        colour, marker = LAYERS[fitted.index(methods.fitted(name)) % len(LAYERS)]
+        color, marker = LAYERS[fitted.index(methods.fitted(name)) % len(LAYERS)]
         actively = name.endswith("-A")
         drawn[name] = ax.errorbar(
             n_points,
             rmses.mean(axis=0),
             errors,
-            color=colour,
+            color=color,
             marker=marker,
             ms=4,
             lw=1.2,
             capsize=2,
             ls="-" if actively else "--",
-            mfc=colour if actively else "white",
+            mfc=color if actively else "white",
             label=name,
         )
     # Logarithmic: errors of 4 and of 16 in one panel leave room for both.

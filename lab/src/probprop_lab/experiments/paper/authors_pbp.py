@@ -13,7 +13,7 @@ from probprop_lab.experiments.harness.methods import KNOWN, pbp, with_variants
 # deviation of 2e-13, by which its distance from the mean is divided: the column becomes a
 # second bias unit, and their results on this set, the printed ones too, depend on it.
 ROUND_OFF = {"naval_propulsion": (11,)}
-"""Features that round-off makes 1 in every row, by data set."""
+"""Features that round-off sets to 1 in every row, by data set."""
 
 
 def authors_pbp(job: Job) -> Any:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_EPOCHS = (1, 2, 5, 10, 20, 40, 80, 160, 400, 1000)
-"""Numbers of epochs after which a training run is judged."""
+"""Numbers of epochs after which a training run is scored."""
 
 EVIDENCE_CAPS = (None, 3.0, 10.0, 30.0, 100.0)
 """Evidence caps, each with a training run of its own."""
@@ -52,7 +52,7 @@ def jobs(selection: Selection) -> list[Job]:
 
 
 def measure(job: Job) -> Row:
-    """Train on the training part of a split, and judge on the test part along the way."""
+    """Train on the training set of a split, and score on the test set along the way."""
     return {"curve": watch(job, *benchmark.load_split(job.dataset, job.split))}
 
 
@@ -66,8 +66,8 @@ def watch(
 ) -> list[Row]:
     """Return the scores after each of these numbers of epochs, all of one training run.
 
-    The scores after n epochs are those of a fit of n epochs. The seconds are processor time of
-    the training up to there, without the predictions.
+    The scores after n epochs equal the scores of a fit of n epochs. The seconds are processor time
+    of the training up to there, without the predictions.
     """
     plan, inputs = Plan(Gaussian(), job.hidden, evidence_cap=job.evidence_cap), Inputs(X)
     random_state = RandomState(job.seed)
@@ -100,8 +100,8 @@ def watch(
 def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per set and number of epochs, with the means of every evidence cap.
 
-    Those of evidence cap 3 are ``rmse_3``, with the standard error ``rmse_3_se``; without a cap
-    ``rmse_none`` and so on. An evidence cap that was not run has None.
+    The scores of evidence cap 3 are ``rmse_3``, with the standard error ``rmse_3_se``; without a
+    cap ``rmse_none`` and so on. An evidence cap that was not run has None.
     """
     place = {name: i for i, name in enumerate(dataset_names())}
     found: dict[tuple[str, int], dict[str, list[Row]]] = {}

@@ -62,14 +62,14 @@ def _panel(ax: Axes, records: Sequence[Record], lines: Sequence[tuple[str, str]]
     from probprop.plot.parts import BLUE, GREEN, ORANGE, SKY
 
     styles = zip(("black", SKY, BLUE, GREEN, ORANGE), "os^Dv", strict=True)
-    for (name, title), (colour, marker) in zip(lines, styles, strict=True):
+    for (name, title), (color, marker) in zip(lines, styles, strict=True):
         run = [record for record in records if record[f"{key}_{name}"] is not None]
         found = [record for record in run if record["n_epochs"] >= _FIRST]
         ax.errorbar(
             [record["n_epochs"] for record in found],
             [record[f"{key}_{name}"] for record in found],
             [record[f"{key}_{name}_se"] or 0.0 for record in found],
-            color=colour,
+            color=color,
             marker=marker,
             ms=3.5,
             lw=1.2,

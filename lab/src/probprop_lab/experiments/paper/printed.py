@@ -53,7 +53,7 @@ class Printed:
     def difference(self, mean: float, se: float | None) -> float | None:
         """Return (mean - printed) in combined standard errors.
 
-        The printed mean is rounded, so the distance is that to the nearest number which would
+        The printed mean is rounded, so the distance is taken to the nearest number which would
         have been printed so; for one of few digits (naval's 0.006 ± 0.0000) all else would
         compare the rounding. None where one side has no standard error.
 
@@ -129,7 +129,7 @@ def active(dataset: str, method: str) -> Printed | None:
 
 
 def compare(record: Record, name: str, printed: Printed | None) -> Record:
-    """Return the printed value beside ours and the difference in combined standard errors."""
+    """Return the printed value next to ours and the difference in combined standard errors."""
     if printed is None:
         return {f"{name}_paper": None, f"{name}_difference": None}
     return {
@@ -158,7 +158,7 @@ def columns(measure: str, title: str, group: str) -> list[Column]:
 
 
 def meaning(over: str) -> str:
-    """Say what stands in these columns, of means over splits or repetitions."""
+    """Describe these columns, of means over splits or repetitions."""
     return (
         f"mean ± standard error over the {over}, in target units; Δ: ours minus the paper's, in "
         "combined standard errors, from the nearest number that rounds to what is printed"

@@ -1,8 +1,8 @@
-"""Figure 1 of the supplement: what it costs to take the Student-t noise for a Gaussian.
+"""Figure 1 of the supplement: the error of replacing the Student-t noise by a Gaussian.
 
-log Z of a point is that of N(y | z, 1/gamma) with z Gaussian and gamma Gamma distributed.
+Z of a point is the mean of N(y | z, 1/gamma) over a Gaussian z and a Gamma distributed gamma.
 [PBP15] Eq. (12) replaces the Student-t that gamma leaves by a Gaussian of the same variance.
-Here the exact value, by quadrature, stands beside it for the first and the last updates of a
+Here it is compared with the exact value, by quadrature, for the first and the last updates of a
 training run.
 """
 
@@ -38,7 +38,7 @@ _ENGINE = ENGINES["native"]
 
 
 class LogZ(NamedTuple):
-    """log Z of one point in standardised units: by quadrature, and of the Gaussian."""
+    """log Z of one point in standardized units: by quadrature, and of the Gaussian."""
 
     exact: float
     gaussian: float
@@ -60,9 +60,9 @@ def log_Z(posterior: Posterior, x: Array, y: float) -> LogZ:
     ----------
     posterior : Posterior
     x : ndarray of shape (d,)
-        Standardised.
+        Standardized.
     y : float
-        Standardised.
+        Standardized.
     """
     mean, variance = _ENGINE.predict_moments(posterior, x[np.newaxis])
     moments = mean, np.sqrt(variance), float(np.sqrt(scalar(posterior.noise_variance)))
@@ -86,7 +86,7 @@ def observe(
     Returns
     -------
     posterior : Posterior
-        At the end, the same as that of the regressor.
+        At the end, the same as the regressor's.
     first, last : list of LogZ
         Of 100 updates each, every one seen just before it was made.
     """
@@ -123,7 +123,7 @@ def measure(job: Job) -> Row:
         "n_train": len(y),
         "n_test": len(X_test),
         "n_features": X.shape[1],
-        "noise_variance_standardised": scalar(posterior.noise_variance),
+        "noise_variance_standardized": scalar(posterior.noise_variance),
         "alpha_noise": scalar(posterior.alpha_noise),
     }
     for when, values in zip(_WHEN, (first, last), strict=True):
@@ -185,10 +185,10 @@ def figures(rows: Sequence[Row]) -> list[tuple[Figure, str]]:
 
 EXPERIMENT = Experiment(
     name="t-approximation",
-    title="Supplement, Figure 1: the Student-t taken for a Gaussian",
+    title="Supplement, Figure 1: the Student-t replaced by a Gaussian",
     text="The error of log Z that comes from replacing the Student-t noise by a Gaussian of the "
     "same variance, relative to the exact value by quadrature, over the first and the last 100 "
-    "updates of a training run. As the noise becomes known, its Student-t becomes a Gaussian.",
+    "updates of a training run. The more certain the noise, the closer they are.",
     jobs=jobs,
     measure=measure,
     records=records,
@@ -203,7 +203,7 @@ EXPERIMENT = Experiment(
         Column("shape of the noise's Gamma", number("alpha_noise", 5)),
     ],
     notes=lambda records: [
-        "log Z in units of the standardised target; where it goes through zero the relative "
+        "log Z in units of the standardized target; where it goes through zero the relative "
         "error is large whatever the error is"
     ],
     figures=figures,

@@ -69,7 +69,7 @@ def records(rows: Sequence[Row]) -> list[Record]:
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Return what the table adds up to."""
+    """Return the summary of the table."""
     own = [record for record in records if record["label"] == record["dataset"]]
     lines = [printed.meaning("splits")]
     for method in dict.fromkeys(record["method"] for record in own):
@@ -81,7 +81,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         lines.append(f"the main text and the supplement print different values for {cells}")
     if any(record["method"] == PLAIN for record in records):
         lines.append(
-            "naval's feature P1 is constant; round-off in the authors' normalisation makes it a "
+            "naval's feature P1 is constant; round-off in the authors' normalization makes it a "
             "second bias unit, and so it is here; with P1 at 0, as PBPRegressor has it, the "
             "result is another"
         )

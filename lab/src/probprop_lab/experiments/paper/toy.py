@@ -1,4 +1,4 @@
-"""The toy figure (section 5.3): a curve through 20 points, and how sure the network is of it."""
+"""The toy figure (section 5.3): a curve through 20 points, and its epistemic uncertainty."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probprop.metrics.scorers import predictive
-from probprop_lab.experiments.harness import judging, methods
+from probprop_lab.experiments.harness import methods, scoring
 from probprop_lab.experiments.harness.columns import Column, Record, number, share, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job
@@ -69,12 +69,12 @@ def jobs(selection: Selection) -> list[Job]:
 def measure(job: Job) -> Row:
     """Fit the 20 points; keep them, and the predictions on a grid, with the scores.
 
-    The scores are those on 1,000 new points of the range of the data.
+    The scores are taken on 1,000 new points in the range of the data.
     """
     from probprop_lab.datasets import toy_cubic
 
     X, y = toy_cubic(20, random_state=_DATA_SEED + job.split)
-    fitted, scores = judging.fit_and_judge(
+    fitted, scores = scoring.fit_and_score(
         job, X, y, *toy_cubic(1_000, random_state=0), known=METHODS
     )
     predicted = predictive(fitted, _GRID[:, np.newaxis])
@@ -92,13 +92,13 @@ def records(rows: Sequence[Row]) -> list[Record]:
     """Return, per method, the scores, the width of the band, and how far it is from HMC's.
 
     ``std_from_truth`` and ``mean_from_truth`` are the distances from HMC, ``std_from_weak`` and
-    ``mean_from_weak`` those from HMC with the weak prior of the noise.
+    ``mean_from_weak`` the distances from HMC with the weak prior of the noise.
     """
     truths = {TRUTHS[row["method"]]: row for row in rows if row["method"] in TRUTHS}
     found = []
     for row in sorted(rows, key=lambda row: methods.place(row["method"])):
         std = np.interp([0.0, -6.0, 6.0], row["x"], row["std"])
-        widths = {"std_centre": std[0], "std_left": std[1], "std_right": std[2]}
+        widths = {"std_center": std[0], "std_left": std[1], "std_right": std[2]}
         scores = {name: row[name] for name in ("rmse", "log_likelihood", "coverage_95", "seconds")}
         found.append(
             {
@@ -143,7 +143,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         if {"PBP", "VI"} <= set(found):
             lines += [_closer(found, f"{k}_from_{short}", name) for k in ("std", "mean")]
     if methods.WEAK_HMC in found:
-        lines.append("HMC weak has a prior of the noise that 20 points can leave, HMC that of PBP")
+        lines.append("HMC weak has a prior of the noise that 20 points can leave, HMC has PBP's")
     if "EP" in found:
         lines.append(
             f"EP has {_EP_UNITS} hidden units, the others 100: with so many it predicts a constant"
@@ -156,7 +156,7 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def _closer(found: dict[str, Record], key: str, truth: str) -> str:
-    """Say which of PBP and VI has the band, or the mean, that is nearer to that of an HMC."""
+    """Say which of PBP and VI has the band, or the mean, that is nearer to HMC's."""
     words = "standard deviations" if key.startswith("std") else "means"
     pbp, vi = (found[method][key] for method in ("PBP", "VI"))
     nearer = "nearer to" if pbp < vi else "further from"
@@ -166,7 +166,7 @@ def _closer(found: dict[str, Record], key: str, truth: str) -> str:
 def figures(rows: Sequence[Row]) -> list[tuple[Figure, str]]:
     """Draw mean, ±3 standard deviations, data and the true function: one panel per method.
 
-    All panels have one scale, that of the ground truth if it was run: a band may leave it.
+    All panels have the scale of the ground truth if it was run: a band may leave it.
     """
     ordered = sorted(rows, key=lambda row: methods.place(row["method"]))
     if not ordered:
@@ -211,7 +211,7 @@ EXPERIMENT = Experiment(
         Column("RMSE", number("rmse")),
         Column("log-likelihood", number("log_likelihood")),
         Column("in 95 %", share("coverage_95")),
-        Column("std at 0", number("std_centre", 3)),
+        Column("std at 0", number("std_center", 3)),
         Column("std at -6", number("std_left", 3)),
         Column("std at 6", number("std_right", 3)),
         Column("std from HMC's", number("std_from_truth", 3)),

@@ -1,4 +1,4 @@
-"""Fit an estimator and judge it: all methods in the same way, whatever they are."""
+"""Fit an estimator and score it: all methods in the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from probprop_lab.results import Row
 _COUNTS = ("n_undone", "n_guarded", "n_skipped_points", "n_skipped_factors")
 
 
-def fit_and_judge(
+def fit_and_score(
     job: Job,
     X_train: Array,
     y_train: Array,
@@ -32,24 +32,24 @@ def fit_and_judge(
     `known` are the methods of the job's experiment, by name.
     """
     estimator = methods.find(job.method, known).make(job)
-    return estimator, judge(estimator, X_train, y_train, X_test, y_test)
+    return estimator, evaluate(estimator, X_train, y_train, X_test, y_test)
 
 
-def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
+def evaluate(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
     """Fit an estimator on the training part and return what the tables need of it.
 
-    The seconds are processor time of the fit alone: normalisation, and a search for hyperparameters
+    The seconds are processor time of the fit alone: normalization, and a search for hyperparameters
     where there is one, included. Its warnings are in the row.
     """
     predicted, seconds, told = fit_and_predict(estimator, X_train, y_train, X_test, predictive)
-    parted = hasattr(estimator, "predict_distribution")  # into model and noise
+    split = hasattr(estimator, "predict_distribution")  # into model and noise
     return {
         **metrics.summary(y_test, predicted),
         "seconds": seconds,
         "n_train": len(y_train),
         "n_test": len(y_test),
         "n_features": X_train.shape[1],
-        "epistemic_std": float(np.sqrt(np.mean(predicted.epistemic_std**2))) if parted else None,
+        "epistemic_std": float(np.sqrt(np.mean(predicted.epistemic_std**2))) if split else None,
         **details(estimator),
         "warnings": told,
     }
