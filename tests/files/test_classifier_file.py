@@ -173,15 +173,6 @@ def test_labels_that_do_not_fit(tmp_path: Path, multilabel: Any) -> None:
     refused(tmp_path / "m", "multilabel is missing or not")
 
 
-@pytest.mark.parametrize("name", ["posterior_/alpha_noise", "standardizer_/y_scale"])
-def test_noise_and_scale_that_no_classifier_has(path: Path, name: str) -> None:
-    tree, arrays = read_model(path)
-    write_model(path, tree, arrays | {name: np.array([6.5])})
-    refused(path, "is not that of a classifier")
-    write_model(path, tree, arrays | {name: np.array([6.5, 7.0])})
-    refused(path, "does not fit the other arrays")
-
-
 def test_layers_of_another_number_of_classes(path: Path) -> None:
     tree, arrays = read_model(path)
     one = {k: a[:1] for k, a in arrays.items() if k.endswith("/1") or k.endswith("tail")}

@@ -1,7 +1,7 @@
 """The command `probprop`: parse, call, print; no mathematics.
 
 One module per group of commands: `training` (fit), `prediction` (predict), `judging` (evaluate,
-report, info, update), `active` (active), `comparing` (compare), `showing` (demo, play, bench).
+report, info, update), `active` (active), `comparing` (compare), `showing` (demo, play).
 Other packages add commands by the entry point group ``probprop.commands``, and methods of `compare`
 by ``probprop.methods``. Signatures need typer only: a command imports what it works with when it
 runs, so that ``--help`` is quick. `application` puts the commands together and turns every failure

@@ -41,9 +41,6 @@ _SHOWN = 6  # columns of the table that are printed, so that a row can be recogn
 _EXCEL = ".xlsx"
 
 
-Strategy = Literal["variance_reduction", "variance", "thompson", "random"]
-
-
 def active(
     context: typer.Context,
     pool: Annotated[
@@ -67,7 +64,8 @@ def active(
         ),
     ] = None,
     strategy: Annotated[
-        Strategy, typer.Option(help="How to choose the rows.")
+        Literal["variance_reduction", "variance", "thompson", "random"],
+        typer.Option(help="How to choose the rows."),
     ] = "variance_reduction",
     features: arguments.Features = None,
     drop: arguments.Drop = None,
@@ -108,7 +106,11 @@ def active(
     destination = _marked_path(pool) if output is None else output
     outputs.check_destination(destination)
     outputs.check_table_extension(destination)
-    _check_workbook_stays(destination, pool)
+    if destination.lower().endswith(_EXCEL) and outputs.same_file(destination, pool):
+        raise ValueError(
+            f"-o {destination} would replace the workbook {pool} with its other sheets, formulas "
+            f"and formats: give another path, such as {_marked_path(pool)}"
+        )
     from probprop.active.learner import ActiveLearner, rows_not_told
     from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
@@ -224,15 +226,6 @@ def _without_marks(table: DataFrame) -> DataFrame:
 
 
 # ---- Checks
-
-
-def _check_workbook_stays(path: str, pool: str) -> None:
-    """Refuse to replace a workbook, which may have other sheets, formulas and formats."""
-    if Path(path).suffix.lower() == _EXCEL and outputs.same_file(path, pool):
-        raise ValueError(
-            f"-o {path} would replace the workbook {pool} with its other sheets, formulas and "
-            f"formats: give another path, such as {_marked_path(pool)}"
-        )
 
 
 def _targets(

@@ -50,7 +50,6 @@ app.command(epilog=judging.UPDATE_EXAMPLES)(judging.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)
 app.command(epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
-app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
 for entry_point in entry_points(group="probprop.commands"):
     entry_point.load()(app)
 

@@ -34,15 +34,13 @@ def layers(text: Any) -> tuple[int, ...]:
     >>> layers("50, 20")
     (50, 20)
     """
-    try:
+    with suppress(ValueError):
         sizes = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise typer.BadParameter(
-            f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50"
-        )
-    return sizes
+        if min(sizes) >= 1:
+            return sizes
+    raise typer.BadParameter(
+        f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50"
+    )
 
 
 def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
@@ -53,26 +51,16 @@ def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
     """
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
-    try:
+    with suppress(ValueError):
         low, high = (float(end) if end.strip() else None for end in str(text).split(","))
-        check_ends = low is None or high is None or low < high
-    except ValueError:
-        check_ends = False
-    if not check_ends:
-        raise typer.BadParameter(f"{text!r} is neither auto, none nor two ends such as 0,100 or 0,")
-    return low, high
+        if low is None or high is None or low < high:
+            return low, high
+    raise typer.BadParameter(f"{text!r} is neither auto, none nor two ends such as 0,100 or 0,")
 
 
 # ---- Arguments and options
 
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, TSV, Parquet, JSON lines or Excel file, .gz too; - for standard input.",
-    ),
-]
 DataFiles = Annotated[
     list[str],
     typer.Argument(

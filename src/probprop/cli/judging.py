@@ -74,7 +74,7 @@ def evaluate(
     chunks = tables.known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
     with terminal.rows("evaluating", None) as advance:
         kept = chunks if report is None else sampled(chunks, sample)
-        judged, n_rows = judge(terminal, table_model, counted(kept, advance))
+        judged, n_rows = judge(terminal, table_model, kept, advance=advance)
     if report is not None:
         [rows] = sample
         with terminal.working("writing the report"):
@@ -97,6 +97,7 @@ def judge(
     predictive: Any = None,
     *,
     learning: bool = False,
+    advance: Callable[[int], None] = lambda n_rows: None,
 ) -> tuple[list[Judged], int]:
     """Judge the predictions of each target on rows that come in one frame or more, and count them.
 
@@ -126,6 +127,7 @@ def judge(
         else:
             columns = zip(y.reshape(len(y), -1).T, predicted.targets(), strict=True)
             rows.append([pointwise(*each) for each in columns])
+        advance(len(frame))
     tables.note_unknown(terminal, unknown, model, learning=learning)
     every = np.concatenate(numbers)
     of_targets = zip(*rows, strict=True)
@@ -208,13 +210,6 @@ def sampled(frames: Iterable[DataFrame], sample: list[DataFrame]) -> Iterator[Da
         keys, sample[:] = keys[kept], [tables.joined([*sample, frame]).iloc[kept]]
 
 
-def counted(frames: Iterable[DataFrame], advance: Callable[[int], None]) -> Iterator[DataFrame]:
-    """Yield the frames, and tell how many rows each has."""
-    for frame in frames:
-        yield frame
-        advance(len(frame))
-
-
 def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
     for line in json.dumps(value, indent=2, allow_nan=False).splitlines():
         terminal.result(line)
@@ -226,7 +221,7 @@ def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
 def report(
     context: typer.Context,
     model: arguments.Model,
-    data: arguments.Data,
+    data: arguments.DataFiles,
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
     ],
@@ -245,12 +240,13 @@ def report(
     and the what-if page contains up to 300 of them, with all their values. With --no-rows it
     contains neither rows nor counts of their values, and no section shows single rows.
     """
-    outputs.check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
+    paths = arguments.input_paths(data)
+    outputs.check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     outputs.check_replaces_page(output)
     terminal = terminal_of(context)
     table_model = outputs.load_table_model(model)
     kinds = table_model.all_kinds
-    frame = tables.joined(tables.known_chunks(terminal, table_model, [data], kinds, judging=True))
+    frame = tables.joined(tables.known_chunks(terminal, table_model, paths, kinds, judging=True))
     unknown: tables.Unknown = {}
     tables.count_unknown(unknown, table_model, frame)
     tables.note_unknown(terminal, unknown, table_model, learning=False)
@@ -295,10 +291,6 @@ def info(
     n_bytes = os.path.getsize(model)
     with reading_model(model):
         header, _, version = read_file(model, MODEL)  # loading the model takes scikit-learn
-        if "facts" not in header:  # the first files had none
-            from probprop.files import facts_of, load
-
-            header["facts"] = facts_of(load(model))
         rows = [(str(name), str(value)) for name, value in header["facts"]]
         features, columns, values = _columns(header)
         rows += features
@@ -412,29 +404,11 @@ def update(
                 new = new.update(learned)
 
         with terminal.rows("updating", None) as advance:
-            judged, n_rows = judge(terminal, old, counted(blocks(), advance), learning=True)
+            judged, n_rows = judge(terminal, old, blocks(), learning=True, advance=advance)
         check_unchanged()
         outputs.save_model(new, model)
     terminal.say(f"the {plural(n_rows, 'new row')}, as predicted before the update:")
     show_scores(terminal, old, judged)
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
     learned = plural(n_seen - n_before, "row")
-    terminal.say(f"updated {model} with {learned}: {n_seen:,} rows seen{_state(new)}")
-
-
-def _state(model: TableModel) -> str:
-    """Describe the noise or the calibration after an update."""
-    from probprop.estimators.kind import first_network, is_cross_validated
-
-    if is_cross_validated(model.estimator):
-        from probprop.facts import calibration_in_words
-
-        return f"; {calibration_in_words(model.estimator)}"
-    if model.classes is not None:
-        return ""
-    network = first_network(model.estimator)
-    stds = [show("noise std", std) for std in network.history_[-1].noise_std]
-    if len(stds) > 1:
-        stds = [f"{std} ({target})" for std, target in zip(stds, model.targets, strict=True)]
-    varies = network.posterior_.noise_network is not None
-    return f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
+    terminal.say(f"updated {model} with {learned}: {n_seen:,} rows seen")

@@ -354,16 +354,10 @@ def save_fitted(terminal: Terminal, model: TableModel, path: str) -> None:
     from probprop.estimators.kind import members
 
     save_model(model, path)
-    networks = members(model.estimator)
-    epochs = {network.n_iter_ for network in networks or [model.estimator]}
-    n_classes = 0 if model.classes is None else len(model.classes)
-    n_targets = len(model.targets) if len(model.targets) > 1 else 0
     counts = {
         "row": model.estimator.n_samples_seen_,
         "feature": len(model.features),
-        "epoch": epochs.pop() if len(epochs) == 1 else 0,
-        "class": n_classes,
-        "target": n_targets,
-        "network": len(networks),
+        "class": 0 if model.classes is None else len(model.classes),
+        "network": len(members(model.estimator)),
     }
     terminal.say(f"wrote {path}: {', '.join(plural(n, k) for k, n in counts.items() if n)}")

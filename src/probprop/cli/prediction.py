@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,16 +147,14 @@ def predict(
 
 def _levels(text: str | None) -> list[float]:
     """Return the probabilities of ``--quantiles``, each once."""
-    try:
+    with suppress(ValueError):
         levels = [] if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        levels = [0.0]
-    if not all(0.0 < level < 1.0 for level in levels):
-        raise typer.BadParameter(
-            f"{text!r} is not a list of numbers between 0 and 1, such as 0.1,0.9",
-            param_hint="--quantiles",
-        )
-    return list(dict.fromkeys(levels))
+        if all(0.0 < level < 1.0 for level in levels):
+            return list(dict.fromkeys(levels))
+    raise typer.BadParameter(
+        f"{text!r} is not a list of numbers between 0 and 1, such as 0.1,0.9",
+        param_hint="--quantiles",
+    )
 
 
 def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:

@@ -59,14 +59,6 @@ def note_file(terminal: Terminal, frame: DataFrame) -> None:
         terminal.note(f"numbers in {name!r}, such as {cell!r}, are read as {value!r}")
 
 
-def note_table(
-    terminal: Terminal, read: DataFrame, left: DataFrame, targets: Sequence[str]
-) -> None:
-    """Say what was found out about a file, and how many rows have no target."""
-    note_file(terminal, read)
-    note_left_out(terminal, len(read) - len(left), targets)
-
-
 def note_left_out(terminal: Terminal, n: int, targets: Sequence[str]) -> None:
     """Say how many rows have no target."""
     if n:

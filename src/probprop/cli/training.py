@@ -346,7 +346,8 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
         known = tables.with_targets(read, targets)
         counting.check(known, targets, [*(wanted or ()), *drop])
         chosen = tables.features_of(terminal, known, targets, request.features, [*drop, *apart])
-        tables.note_table(terminal, read, known, targets)
+        tables.note_file(terminal, read)
+        tables.note_left_out(terminal, len(read) - len(known), targets)
         frame = counting.rows(known)
         tables.note_weightless(terminal, len(known) - len(frame))
     else:

@@ -161,7 +161,8 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
     """Draw on a figure of its own, which pyplot does not keep."""
     whole = Figure(figsize=_SIZE, layout="constrained")
     ax = whole.subplots()
-    draw(ax)
+    with matplotlib.rc_context({"date.converter": "concise"}):
+        draw(ax)
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
         locator.set_params(nbins=5)  # labels such as 300,000 would touch
     plain_numbers(*whole.axes)
