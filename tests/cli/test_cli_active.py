@@ -258,7 +258,7 @@ def test_missing_features_are_marginalized(capfd: Captured) -> None:
     fails(capfd, 1, line, "'area' (1 row)", "first in row 17")
     for strategy in ("variance_reduction", "variance", "random"):
         assert call(f"active --fast pool.csv {OPTIONS} --strategy {strategy}") == 0
-        assert "rows have missing values, which are marginalized" in capfd.readouterr().err
+        assert "rows have missing numbers, which are marginalized" in capfd.readouterr().err
 
 
 def test_a_target_of_text(capfd: Captured) -> None:

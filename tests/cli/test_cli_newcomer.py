@@ -76,7 +76,7 @@ TABLES: dict[str, tuple[Callable[[], bytes], list[str], dict[str, str]]] = {
     "swiss": (swiss, ["numbers in 'spent', such as \"CHF "], {"number": "number"}),
     "office": (
         office,
-        ["dropped 1 column without a name", "1 of 60 rows have missing values"],
+        ["dropped 1 column without a name", "1 of 60 rows have missing numbers"],
         {"Size\n(cm)": "number", "member": "text"},
     ),
 }

@@ -1,4 +1,4 @@
-"""`probprop demo`, `play` and `bench`: an example, an interactive page, and the training speed."""
+"""`probprop demo` and `play`: an example, and an interactive page."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ Examples:
   probprop demo
   probprop demo -o report.html
 """
-BENCH_EXAMPLES = """\b
-Examples:
-  probprop bench
-  PROBPROP_CPU_LEVEL=v2 probprop bench
-"""
-
-_SHAPES = [(13, 50, 1), (9, 100, 1), (90, 100, 1), (13, 50, 50, 1)]
-_SECONDS = 0.3  # per shape and precision
 
 
 def demo(

@@ -59,14 +59,6 @@ def note_file(terminal: Terminal, frame: DataFrame) -> None:
         terminal.note(f"numbers in {name!r}, such as {cell!r}, are read as {value!r}")
 
 
-def note_table(
-    terminal: Terminal, read: DataFrame, left: DataFrame, targets: Sequence[str]
-) -> None:
-    """Say what was found out about a file, and how many rows have no target."""
-    note_file(terminal, read)
-    note_left_out(terminal, len(read) - len(left), targets)
-
-
 def note_left_out(terminal: Terminal, n: int, targets: Sequence[str]) -> None:
     """Say how many rows have no target."""
     if n:
@@ -227,12 +219,18 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def note_gaps(terminal: Terminal, features: DataFrame, *, selected: bool) -> None:
-    """Say how many rows have missing values; `selected`: whether the model is cross-validated."""
+def note_gaps(
+    terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind], *, selected: bool
+) -> None:
+    """Say how many rows have missing numbers; a missing category is a category of its own.
+
+    `kinds` are the kinds of the features; `selected`: whether the model is cross-validated.
+    """
+    features = frame[[name for name, kind in kinds.items() if kind != "text"]]
     if n_gaps := int(features.isna().to_numpy().any(axis=1).sum()):
         from probprop.facts import missing_in_words
 
-        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing values"
+        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing numbers"
         terminal.note(f"{known}, which are {missing_in_words(selected)}")
 
 
