@@ -154,7 +154,7 @@ class Browser:
         width, height : int
             Of the viewport, in CSS pixels.
         dark : bool
-            The color scheme that the page is told.
+            The color scheme of the page.
         touch : bool
             Whether there is a touch screen.
         scripts : bool
@@ -285,7 +285,7 @@ class Browser:
         return [message for kind in kinds for message in self.params(kind)]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for, the page's own first, without data and blob ones."""
+        """The addresses that were requested, the page's own first, without data and blob ones."""
         self.evaluate("0")
         urls = (r["request"]["url"] for r in self.params("Network.requestWillBeSent"))
         return [url for url in urls if not url.startswith(("data:", "blob:"))]

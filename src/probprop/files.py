@@ -239,14 +239,14 @@ def _network(
     n_targets = {np.size(epoch.noise_variance) for epoch in history_}
     n_targets |= {len(posterior_.alpha_noise), len(standardizer_.y_mean)}
     if posterior_.layer_sizes[-1] != likelihood_.n_outputs or n_targets != {n_noise}:
-        raise ValueError(f"its parts are not those of one {likelihood_.task} network")
+        raise ValueError(f"its parts do not form one {likelihood_.task} network")
     q, s = posterior_, standardizer_
     found, fixed = (q.alpha_noise, q.beta_noise, s.y_mean, s.y_scale), likelihood_.noise_prior
     if not likelihood_.learns_noise and found != (*fixed, 0.0, 1.0):
-        raise ValueError("the noise or the scale of the labels is not that of a classifier")
+        raise ValueError("the noise or the scale of the labels is invalid for a classifier")
     tails = [q.tail, getattr(q.noise_network, "tail", np.zeros(1))]
     if not likelihood_.learns_tail and any(tail.any() for tail in tails):
-        raise ValueError("tail is not that of Gaussian noise")
+        raise ValueError("tail is invalid for Gaussian noise")
     if not history_ or [e.n_iter for e in history_] != [*range(1, len(history_) + 1)]:
         raise ValueError("history_ does not have every epoch")
     model.likelihood_ = likelihood_
@@ -309,7 +309,7 @@ def _cross_validated(
     """Return the fitted cross-validated estimator with these attributes."""
     model = _unfitted(kind, parameters)
     if not groups_ or not estimators_ or len(estimators_) % len(groups_):
-        raise ValueError("groups_ do not have as many members each")
+        raise ValueError("groups_ differ in their number of members")
     if abs(sum(group.weight for group in groups_) - 1.0) > 1e-6:
         raise ValueError("the weights of groups_ do not sum to 1")
     model.estimators_, model.groups_, model.trials_ = estimators_, groups_, trials_
@@ -330,7 +330,7 @@ def _cross_validated(
             or (encoding is not None and candidate.n_bins is None and len(encoding.column) > 0)
             or candidate.power != power
         ):
-            raise ValueError("its parts are not those of the candidate that was chosen")
+            raise ValueError("its parts do not match the selected candidate")
     n_columns = len(bounds_.low)
     if encoder_ is not None:
         if len(encoder_.names) != n_columns:

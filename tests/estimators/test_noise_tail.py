@@ -190,7 +190,7 @@ def test_gaussian_noise_has_no_tail(tmp_path: Path) -> None:
     assert load(tmp_path / "m").posterior_.tail.tolist() == [0.0]
     tree, arrays = read_model(tmp_path / "m")
     write_model(tmp_path / "m", tree, arrays | {"posterior_/tail": np.array([0.1])})
-    refused(tmp_path / "m", "tail is not that of Gaussian noise")
+    refused(tmp_path / "m", "tail is invalid for Gaussian noise")
 
 
 def test_weights_and_known_errors_with_heavy_tails() -> None:

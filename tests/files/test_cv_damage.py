@@ -299,7 +299,7 @@ def test_an_encoding_of_a_model_that_has_none(path: Path) -> None:
     without = {k: a for k, a in arrays.items() if not k.startswith("groups_/0/encoding/")}
     header["groups_"][0]["encoding"] = None
     write_model(path, header, without)
-    refused(path, "not those of the candidate that was chosen")
+    refused(path, "do not match the selected candidate")
     write_model(path, header, arrays)
     refused(path, "")
 

@@ -154,7 +154,7 @@ class PredictMixin(DistributionMixin):
         if not is_classifier(self):
             return (predictive.mean, predictive.std) if return_std else predictive.mean
         if return_std:
-            raise ValueError("return_std=True is for regressors: give False for classes.")
+            raise ValueError("return_std=True is for regressors: give False for classifiers.")
         classes: Array = predictive.most_probable(self.classes_)
         return classes
 
