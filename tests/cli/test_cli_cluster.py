@@ -94,14 +94,7 @@ def test_a_fit_resumes_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     assert run(*command, "-o", str(out)) == 0
     assert out.read_bytes() == first
     assert run(*command, "--random-state", "1", "-o", str(out)) == 1
-<<<<<<< HEAD
     assert "has other parameters (random_state was 0 and is 1)" in capfd.readouterr().err
-    several = [str(tmp_path / "s") if word == str(kept) else word for word in command]
-    assert run(*several, "--n-members", "2", "-o", str(out)) == 0
-    assert {path.name for path in tmp_path.glob("s*")} == {"s.0", "s.1"}
-=======
-    assert "has other parameters (random_state was 0 and is 1)" in capfd.readouterr().err
->>>>>>> main
 
 
 def test_a_comparison_resumes_from_its_checkpoint(

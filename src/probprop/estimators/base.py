@@ -120,48 +120,6 @@ class DistributionMixin:
         return np.moveaxis(quantiles, 0, 1)
 
 
-<<<<<<< HEAD
-class PredictMixin(DistributionMixin):
-    """Predictions of a regressor, and of an ensemble, at known or uncertain inputs."""
-
-    classes_: Any
-
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
-    ) -> Array: ...
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
-    ) -> Array | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation, noise included.
-
-        An ensemble of classifiers predicts the most probable class, or labels.
-
-        Parameters
-        ----------
-        X, X_std : array-like of shape (n_samples, n_features)
-            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
-        return_std : bool, default=False
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
-        """
-        predictive = self.predict_distribution(X, X_std=X_std)
-        if not is_classifier(self):
-            return (predictive.mean, predictive.std) if return_std else predictive.mean
-        if return_std:
-            raise ValueError("return_std=True is for regressors: give False for classifiers.")
-        classes: Array = predictive.most_probable(self.classes_)
-        return classes
-
-
-=======
->>>>>>> main
 class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
     """A network trained by probabilistic backpropagation, of values or of classes."""
 

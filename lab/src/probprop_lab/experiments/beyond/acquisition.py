@@ -352,17 +352,10 @@ def _further(model: str, records: Sequence[Record]) -> list[str]:
 EXPERIMENT = Experiment(
     name="acquisition",
     title="Active learning strategies",
-<<<<<<< HEAD
-    text="ActiveLearner starts with 20 rows and queries four more ten times. The model is an "
-    "ensemble of five networks with 50 hidden units, evidence cap 10, 100 epochs, or "
-    'PBPRegressorCV with budget="fast". All strategies have the same first rows, test rows and '
-    "initial weights.",
-=======
-    text="ActiveLearner starts with 20 rows and asks ten times for four more. The model is "
+    text="ActiveLearner starts with 20 rows and queries four more ten times. The model is "
     "the average of five networks of different seeds, with 50 hidden units, evidence cap 10 and "
     '100 epochs, or PBPRegressorCV with budget="fast". All strategies have the same first rows, '
     "test rows and initial weights.",
->>>>>>> main
     jobs=jobs,
     measure=measure,
     records=records,
