@@ -84,7 +84,8 @@ HOME_MADE_IN_CODE = re.compile(  # those that are no names in code
     r"\b(?:anew|beside (?:the|an?|its?|that|those|each|every|[A-Z`])|by lot|(?:gave|gives?) back|"
     r"go(?:es|ing)? on (?:from|to|with)|held[- ]out rows?|honest|in place of|knows? nothing|"
     r"made (?:data|rows|tables?)|piles?|rows (?:that (?:are|were) )?held out|settings chosen|"
-    r"so many (?:rows|samples|seconds)|some (?:hundred|seconds|thousand)|taken? for (?:an?|the)|what there is)\b",
+    r"so many (?:rows|samples|seconds)|some (?:hundred|seconds|thousand)|taken? for (?:an?|the)|"
+    r"what there is)\b",
 )
 TEST_NAME = re.compile(
     r"_(?:absorbed|anew|beside|gaps?|goes_on|going_on|held_out|honest|is_that_of|are_those_of|"

@@ -303,7 +303,7 @@ def importance(
     n : int, default=15
         How many columns, at most.
     label : str, default="log-likelihood falls by [nats per row]"
-        Of the horizontal axis.
+        Label of the horizontal axis.
     ax
         As for `predictive_band`.
     """

@@ -86,9 +86,9 @@ class Sites:
     direction : ndarray of shape (n, K + 1)
     precision_f, shift_f : ndarray of shape (n,)
     precision_in : ndarray of shape (K, d)
-        Of the prior sites of the input weights.
+        Precision of the prior sites of the input weights.
     precision_out : ndarray of shape (K + 1,)
-        Of the prior sites of the output weights.
+        Precision of the prior sites of the output weights.
     noise : GammaSites
         One per data point.
     prior : GammaSites

@@ -63,7 +63,7 @@ class Evaluation(NamedTuple):
     log_likelihood : float
         There, per row; minus infinity where training diverged.
     seconds : float
-        Of fitting and predicting.
+        Time of fitting and predicting.
     """
 
     params: dict[str, float]
