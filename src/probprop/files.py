@@ -279,7 +279,7 @@ def _cross_validated(
     """Return the fitted cross-validated estimator with these attributes."""
     model = _unfitted(kind, parameters)
     if not groups_ or not estimators_ or len(estimators_) % len(groups_):
-        raise ValueError("groups_ do not have as many members each")
+        raise ValueError("groups_ differ in their number of members")
     if abs(sum(group.weight for group in groups_) - 1.0) > 1e-6:
         raise ValueError("the weights of groups_ do not sum to 1")
     model.estimators_, model.groups_, model.trials_ = estimators_, groups_, trials_

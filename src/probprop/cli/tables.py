@@ -153,7 +153,7 @@ def is_classification(
         return task == "classification"
     decided, words = decide_task(frame, targets)
     of_classes = decided == "classification"
-    # Nobody needs to be told that numbers which cannot be classes are numbers.
+    # No note if numbers cannot be classes.
     if (len(targets) == 1 or where) and (of_classes or "--task" in words):
         terminal.say(f"{targets[0]!r} has {words}{where}")
     return of_classes

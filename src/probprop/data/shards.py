@@ -413,7 +413,7 @@ def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
 
 
 def numbers_out(known: Sequence[Known]) -> Array:
-    """Return the numbers, ascending, of the rows that are held out."""
+    """Return the numbers, ascending, of the rows of the test set."""
     return np.concatenate([each.first + np.sort(each.out) for each in known])
 
 
