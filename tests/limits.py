@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probprop.cli import cost, judging, training
+from probprop.cli import arguments, cost
 from probprop.data import scratch, shards
 from probprop.inference import checkpoint
 from probprop.table import read
