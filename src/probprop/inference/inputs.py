@@ -209,7 +209,7 @@ class Coded:
         return Coded(self.codes[rows], self.first)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        out = np.zeros(self.shape, self.dtype if dtype is None else dtype)
+        out: Array = np.zeros(self.shape, self.dtype if dtype is None else dtype)
         out[:, self.others] = self.numbers
         for own, code in self.sets:
             known = np.flatnonzero(code < len(own))

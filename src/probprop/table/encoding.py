@@ -378,7 +378,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.coded(frame))
 
     def coded(self, frame: pd.DataFrame) -> FloatArray | Coded:
-        """Return the same; text of more than 32 levels is stored as codes."""
+        """Return the same, with one-hot columns of more than 32 levels as codes, if there are any.
+
+        Estimators of probprop take both.
+        """
         if unknown := self.unknown(frame):
             where = ", ".join(
                 f"{name!r} ({len(cells)} row{'s' * (len(cells) > 1)} with "
