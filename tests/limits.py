@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from probprop.cli import arguments
+from probprop.cli import arguments, cost
 from probprop.data import scratch, shards
-from probprop.estimators import cost
 from probprop.inference import checkpoint
 from probprop.table import read
 

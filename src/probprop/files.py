@@ -24,13 +24,13 @@ from probprop import io
 from probprop._types import Array
 from probprop.distributions import recalibrated
 from probprop.encoding.bounds import InputBounds
+from probprop.encoding.missing import LARGEST_FACTOR, Joint
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv import calibration, policy
 from probprop.estimators.cv.base import Group, policy_of
 from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import Trial
 from probprop.estimators.kind import column_moments
@@ -279,7 +279,7 @@ def _cross_validated(
     """Return the fitted cross-validated estimator with these attributes."""
     model = _unfitted(kind, parameters)
     if not groups_ or not estimators_ or len(estimators_) % len(groups_):
-        raise ValueError("groups_ do not have as many members each")
+        raise ValueError("groups_ differ in their number of members")
     if abs(sum(group.weight for group in groups_) - 1.0) > 1e-6:
         raise ValueError("the weights of groups_ do not sum to 1")
     model.estimators_, model.groups_, model.trials_ = estimators_, groups_, trials_
@@ -303,7 +303,10 @@ def _check_encoding(state: PiecewiseLinear) -> None:
         raise ValueError("the encoding has ramps of columns that do not exist")
     if (np.diff(column) < 0).any() or not (state.start < state.end).all():
         raise ValueError("the encoding has ramps out of order or without rise")
-    if not all(own[-1] - own[0] == len(own) - 1 for own in state.sets):
+    first = state.one_hot
+    if first is not None and any(
+        first[own[0]] != own[0] or own[-1] - own[0] != len(own) - 1 for own in state.sets
+    ):
         raise ValueError("the one-hot sets of the encoding are not columns side by side")
 
 

@@ -142,7 +142,7 @@ def test_fit_never_learns_the_columns_that_active_wrote(capfd: Captured) -> None
 
 
 def test_weeks_on_one_growing_file() -> None:
-    """Measure what is asked for, add rows, run again: no row is ever asked for twice."""
+    """Label the queried rows, add rows, run again: no row is ever queried twice."""
     truth = homes(90)
     write_pool(60, 8)
     known = set(np.flatnonzero(read_text("pool.csv")["price"] != ""))

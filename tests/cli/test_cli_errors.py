@@ -1,4 +1,4 @@
-"""Every way to go wrong: one line that says what and what to do, the exit code, no traceback."""
+"""Errors: one line that names the cause and the remedy, the exit code, no traceback."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_the_report_of_rows_with_missing_values() -> None:
     assert "different values of rooms" not in page
 
 
-def test_classes_take_gaps() -> None:
+def test_classes_take_missing_values() -> None:
     options = "--target city --missing marginalize -q -o c.pbp"
     frame = gaps().dropna(subset="city")
     frame.to_csv("cities.csv", index=False)

@@ -176,7 +176,7 @@ def test_a_checkpoint_is_kept_and_resumes(capfd: Captured, monkeypatch: pytest.M
     assert np.array_equal(weights("whole.pbp"), weights("resumed.pbp"))
     capfd.readouterr()
     assert call(f"{FIT} --evidence-cap 3 -o resumed.pbp --checkpoint state") == 1
-    assert "is of other settings (evidence_cap was None and is 3)" in capfd.readouterr().err
+    assert "has other parameters (evidence_cap was None and is 3)" in capfd.readouterr().err
 
 
 def test_small_tables_stay_in_memory_whatever_the_limit(capfd: Captured) -> None:

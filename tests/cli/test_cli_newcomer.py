@@ -1,4 +1,4 @@
-"""Exports of banks, shops and offices: read as a person would, or one line that says what to do."""
+"""Exports of banks, shops and offices: read as intended, or one line that says what to do."""
 
 from __future__ import annotations
 

@@ -359,7 +359,7 @@ def test_ordinary_tables_are_not_noted(capfd: Captured) -> None:
     for by in ("city", "rooms", "y"):
         homes(60).rename(columns={"price": "y"}).sort_values(by).to_csv("t.csv", index=False)
         assert "rows are in" not in notes(f"{line} --drop id", capfd)
-    # Too few different dates to tell.
+    # Too few different dates to decide.
     written(visits().assign(day=["2024-01-01"] * 39 + ["2024-01-02"]).drop(columns="patient"))
     assert "rows are in" not in notes(line, capfd)
 

@@ -103,7 +103,7 @@ def test_a_new_class_is_refused_and_nothing_is_printed(capfd: Captured) -> None:
     assert call("update city.pbp sold.csv") == 1
     out, err = capfd.readouterr()
     assert out == ""
-    assert "'Bonn', a class that the model does not know" in err
+    assert "'Bonn', a class that the model has not seen" in err
     assert Path("city.pbp").read_bytes() == before
 
 

@@ -121,8 +121,8 @@ def test_a_classifier_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("dtype", "values", "reason"),
     [
-        ("str", ["a", "b"], "its parts are not those of one classification network"),
-        ("str", ["a", "b", "c", "d"], "its parts are not those of one classification network"),
+        ("str", ["a", "b"], "its parts do not form one classification network"),
+        ("str", ["a", "b", "c", "d"], "its parts do not form one classification network"),
         ("str", ["a"], "not two or more, sorted"),
         ("str", [], "not two or more, sorted"),
         ("str", ["a", "b", 3], "not supported"),
@@ -152,7 +152,7 @@ def test_classes_that_no_classifier_has(path: Path, dtype: Any, values: Any, rea
     [
         ("classes", ["a", "b", "c"], "classes is missing or not of type dict"),
         ("multilabel", 1, "multilabel is unexpected"),
-        ("class", "Probit", "its parts are not those of one classification network"),
+        ("class", "Probit", "its parts do not form one classification network"),
         ("class", "Gaussian", "likelihood_ is missing or not of a type that it can have"),
         ("class", "Poisson", "this one has no Poisson"),
         ("class", None, "class is missing or not of type str"),
@@ -177,7 +177,7 @@ def test_layers_of_another_number_of_classes(path: Path) -> None:
     tree, arrays = read_model(path)
     one = {k: a[:1] for k, a in arrays.items() if k.endswith("/1") or k.endswith("tail")}
     write_model(path, tree, arrays | one)
-    refused(path, "its parts are not those of one classification network")
+    refused(path, "its parts do not form one classification network")
 
 
 def test_a_regressor_is_no_classifier(tmp_path: Path) -> None:

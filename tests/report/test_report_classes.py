@@ -110,7 +110,7 @@ def test_the_verdict_is_in_the_report_with_its_p_value():
     )
 
 
-def test_the_document_asks_nothing_of_the_network():
+def test_the_document_makes_no_requests():
     html = render("Kinds", list(sections(3).values()), footer="")
     assert not re.search(r"(src|href)=\"(?!data:|#)", html)
     assert html.count("<img ") == sum(len(s.figures) for s in sections(3).values())

@@ -116,7 +116,7 @@ EvidenceCap = Annotated[
         metavar="M|none",
         parser=evidence_cap_of,
         help="One network: effective sample size of at most M times the number of rows.  "
-        "[default: none; 10 for classes]",
+        "[default: none; 10 for classification]",
     ),
 ]
 Fast = Annotated[

@@ -181,7 +181,7 @@ class Terminal:
                 return
             facts = [stage] if stage else []
             if share:
-                from probprop.estimators.cost import duration
+                from probprop.cli.cost import duration
 
                 left = (now - start) * (1.0 - share) / share
                 facts += [f"{100.0 * share:.0f} % done"] if bar.disable else []

@@ -70,7 +70,7 @@ def play(
 ) -> None:
     """Open an interactive demo that fits a network to clicked points.
 
-    The page fits a curve with error bars to the points that you click, or two classes in the plane.
+    The page fits a curve with intervals to the points that you click, or two classes in the plane.
     The kernel runs in the page, which is one file and needs neither a server nor an internet
     connection.
     """

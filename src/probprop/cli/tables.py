@@ -153,7 +153,7 @@ def is_classification(
         return task == "classification"
     decided, words = decide_task(frame, targets)
     of_classes = decided == "classification"
-    # Nobody needs to be told that numbers which cannot be classes are numbers.
+    # No note if numbers cannot be classes.
     if (len(targets) == 1 or where) and (of_classes or "--task" in words):
         terminal.say(f"{targets[0]!r} has {words}{where}")
     return of_classes
@@ -238,7 +238,7 @@ def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Ar
     """Say roughly how long a fit takes, if it is long; `labels`, (n,), are None for numbers."""
     import numpy as np
 
-    from probprop.estimators.cost import cost_in_words
+    from probprop.cli.cost import cost_in_words
     from probprop.table.cells import is_text
 
     texts = [str(name) for name, dtype in features.dtypes.items() if is_text(dtype)]

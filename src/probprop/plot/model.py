@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COLORS = [*parts.LAYERS, (parts.SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
 _STYLES = ("-", "--", ":", "-.")
 _NOISE = {"auto": "", "constant": ", constant noise", "input": ", noise network"}
-_GREY = "#777777"
+_GRAY = "#777777"
 _BELOW = 4.0  # times the distance of the median from the best is what the axis shows
 
 
@@ -68,7 +68,7 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
     if len(evidence_caps) > 1:
         for style, evidence_cap in zip(cycle(_STYLES), evidence_caps, strict=False):
             keys.append(
-                Line2D([], [], color=_GREY, ls=style, label=_evidence_cap_in_words(evidence_cap))
+                Line2D([], [], color=_GRAY, ls=style, label=_evidence_cap_in_words(evidence_cap))
             )
     parts.legend_above(ax, [*keys, ring])
     return ax

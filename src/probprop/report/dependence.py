@@ -67,7 +67,7 @@ class Column:
     def steps(self, n_rows: int) -> tuple[list[Any], FloatArray]:
         """Return values along the column, and what X is set to there, (n_values, n_rows or 1, m).
 
-        Of categories, the 12 most frequent are taken. Curves of numbers go from the first to the
+        For categories, the 12 most frequent are taken. Curves of numbers go from the first to the
         last percentile. Of a date the year, month, day and hour change together, so each row has a
         date of its own within half a step.
         """

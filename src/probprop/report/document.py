@@ -1,4 +1,4 @@
-"""Sections in, one self-contained HTML document out. Knows nothing of models."""
+"""Sections in, one self-contained HTML document out. It does not depend on models."""
 
 from __future__ import annotations
 

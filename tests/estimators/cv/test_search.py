@@ -189,7 +189,7 @@ def interrupted_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
             return list(runs), KeyboardInterrupt()
         return advance(runs, n_epochs, n_threads)
 
-    monkeypatch.setattr(search_module.training, "advance", pressed)
+    monkeypatch.setattr(search_module, "advance", pressed)
 
 
 def fit_interrupted(n_search_folds: int = 2) -> PBPRegressorCV:
