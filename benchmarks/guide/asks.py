@@ -80,10 +80,10 @@ WARM = (
 )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("asks", __doc__)
     parser.add_argument("--repetitions", type=int, default=20)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     sets = [name for name in SETS if datasets.where(name) is not None]
     warm = [added for added in WARM if datasets.where(added.dataset) is not None]
     found: Figures = {"batches": {}, "warm": []}

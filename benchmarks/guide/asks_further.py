@@ -28,10 +28,10 @@ N_REPETITIONS = 10
 FIRST, BATCH, N_ASKS = 60, 10, 14
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("asks_further", __doc__)
     parser.add_argument("--repetitions", type=int, default=N_REPETITIONS)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     cases = [
         {"dataset": name, "repetition": k, "strategy": strategy}
         for name in SETS

@@ -277,14 +277,14 @@ def large_cases(folder: Path | None) -> Iterator[Figures]:
                 yield {"dataset": dataset, **form, "basis": basis, "n_bins": n_bins}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("bases", __doc__)
     parser.add_argument("--density", type=Path, help="the folder of the density benchmark's sets")
     parser.add_argument("--sets", nargs="+", default=[*SETS, *DENSITY], help="which sets")
     parser.add_argument("--splits", type=int, default=1, help="of each set")
     parser.add_argument("--large", action="store_true", help="5,000 samples of some sets too")
     parser.add_argument("--show", action="store_true", help="only make the page again")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     path = arguments.results / "bases.jsonl"
     if not arguments.show:
         folder = arguments.density

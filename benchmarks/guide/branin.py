@@ -7,6 +7,7 @@ candidates.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,10 @@ def branin(X: FloatArray) -> FloatArray:
     return value
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("branin", __doc__)
     parser.add_argument("--seeds", type=int, default=40)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     seeds = range(arguments.seeds)
     found: Figures = {"pool": {}}
     with warnings.catch_warnings():

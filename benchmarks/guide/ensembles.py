@@ -44,10 +44,10 @@ def gap() -> Figures:
     }
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("ensembles", __doc__)
     parser.add_argument("--rows", type=Path, default=FOLDER / "auto.jsonl")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     rows = list(read_results(arguments.rows).values())
     written = {"gap": gap()}
     pages = {"ensembles_gain": gains(rows), "ensembles_gap": gap_page(written["gap"])}
