@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from probprop import Candidate
 from probprop.cli import judging, training
 from probprop.data import scratch, shards
 from probprop.estimators import cost
+from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
 from probprop.table import read
 
@@ -16,6 +18,16 @@ class Limits:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
+
+    def large_from(self, n_samples: int, *, held_out: int = 20_000, as_if: int = 20) -> None:
+        """Let the search treat tables as large from `n_samples` samples."""
+        limits = {"LARGE": n_samples, "HELD_OUT": held_out, "AS_IF": as_if}
+        for name, value in limits.items():
+            self._patch.setattr(policy, name, value)
+
+    def compare(self, *candidates: Candidate) -> None:
+        """Let the search compare these candidates by default, whatever the table."""
+        self._patch.setattr(policy, "default_candidates", lambda *_, **__: list(candidates))
 
     def chunks_of(self, n_rows: int) -> None:
         """Read tables in chunks of `n_rows`."""

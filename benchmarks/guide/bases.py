@@ -33,7 +33,7 @@ from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import output_moments
 from probprop.inference.standardize import fit_standardizer, leaving_features, measure
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Parts, load_split
 from probprop_lab.results import read_rows
 
 SETS = (
@@ -64,12 +64,13 @@ LARGE = ("kin8nm", "power_plant", "protein", "naval_propulsion", "CalHousing", "
 N_LARGE = 5_000
 
 Encoder = Callable[[Array], Array]
+Load = Callable[[str, int, int, Path | None], Parts]
 
 
 # ---- The data
 
 
-def load(dataset: str, split: int, n: int, folder: Path | None) -> tuple[Array, ...]:
+def load(dataset: str, split: int, n: int, folder: Path | None) -> Parts:
     """Return training and test samples: at most n to train on."""
     if dataset in SETS:
         X, y, X_test, y_test = load_split(dataset, split)
