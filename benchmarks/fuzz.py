@@ -50,7 +50,6 @@ from benchmarks.markdown import table
 from probprop import (
     PBPClassifier,
     PBPClassifierCV,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
     load,
@@ -311,12 +310,6 @@ def _classifier(rng: Generator) -> PBPClassifier:
     return PBPClassifier(**_of_network(rng))
 
 
-def _ensemble(rng: Generator) -> PBPEnsemble:
-    member = [_regressor, _classifier][rng.integers(2)](rng)
-    seed = int(rng.integers(2**31))
-    return PBPEnsemble(member, int(rng.integers(2, 4)), random_state=seed)
-
-
 def _of_cv(rng: Generator) -> dict[str, Any]:
     return {
         "cv": int(rng.choice([2, 3, 5])),
@@ -351,12 +344,11 @@ def _classifier_cv(rng: Generator) -> PBPClassifierCV:
     return PBPClassifierCV(**_of_cv(rng))
 
 
-_ESTIMATORS = (_regressor, _classifier, _ensemble, _regressor_cv, _regressor_cv, _classifier_cv)
+_ESTIMATORS = (_regressor, _classifier, _regressor_cv, _regressor_cv, _classifier_cv)
 
 
 def _is_classifier(model: Any) -> bool:
-    inner = model.estimator if isinstance(model, PBPEnsemble) else model
-    return isinstance(inner, PBPClassifier | PBPClassifierCV)
+    return isinstance(model, PBPClassifier | PBPClassifierCV)
 
 
 def _is_cv(model: Any) -> bool:
@@ -364,8 +356,7 @@ def _is_cv(model: Any) -> bool:
 
 
 def _marginalizes(model: Any) -> bool:
-    inner = model.estimator if isinstance(model, PBPEnsemble) else model
-    return bool(inner.missing == "marginalize")
+    return bool(model.missing == "marginalize")
 
 
 def _with_folds(rng: Generator, model: Any, t: Table) -> tuple[Any, Table]:
@@ -569,9 +560,7 @@ def _check_sparse(case: Case, found: Findings) -> None:
     X, X_new = rows[: len(y)], rows[len(y) :]
     if case.is_regression:
         y = (y - y.mean()) / (y.std() if case.has_scale else 1.0)
-    member = "estimator__" if isinstance(case.model, PBPEnsemble) else ""
-    options = {f"{member}standardize": False, f"{member}dtype": "float64"}
-    model = clone(case.model).set_params(**options)
+    model = clone(case.model).set_params(standardize=False, dtype="float64")
     sparsely, densely = (replace(t, X=rows, y=y).fitted(model) for rows in (csr_array(X), X))
     got, expected = _summary(sparsely, csr_array(X_new)), _summary(densely, X_new)
     width = expected[:, 3:4] - expected[:, :1] if case.is_regression else 1.0

@@ -13,7 +13,6 @@ import pandas as pd
 from probprop import (
     PBPClassifier,
     PBPClassifierCV,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
 )
@@ -102,11 +101,6 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
         PBPRegressor((), n_epochs=5, missing="marginalize", output_layer="full"),
     ),
     "cv, exact output layer": ("price", _cv(PBPRegressorCV, n_bins=16, output_layer="full")),
-    "ensemble": ("price", PBPEnsemble(PBPRegressor(**GAPS), 3, random_state=0)),
-    "heavy ensemble": (
-        "price",
-        PBPEnsemble(PBPRegressor(**GAPS, noise_tail="heavy"), 3, random_state=0),
-    ),
     "cv": ("price", _cv(PBPRegressorCV, n_bins=None)),
     "cv, few rows": ("price", _cv(PBPRegressorCV, n_bins=None)),
     "cv, ramps": ("price", _cv(PBPRegressorCV, n_bins=16)),
@@ -123,7 +117,6 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
     "cv, learned shape, root": ("bids", _cv(PBPRegressorCV, n_bins=None, power=0.5)),
     "two classes": ("fast", PBPClassifier(**GAPS)),
     "three classes": ("grade", PBPClassifier(**GAPS)),
-    "ensemble of classes": ("grade", PBPEnsemble(PBPClassifier(**GAPS), 3, random_state=0)),
     "cv, two classes": ("fast", _cv(PBPClassifierCV, n_bins=None)),
     "cv, three classes": ("grade", _cv(PBPClassifierCV, n_bins=16)),
 }

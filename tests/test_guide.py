@@ -31,8 +31,6 @@ def test_classification() -> None:
     left = run_page("classification.md")
     assert left["model"].score(left["X_test"], left["y_test"]) > 0.95
     assert left["tags"].predict(left["X_many"][300:]).shape == (100, 4)
-    p = np.mean([m.predict_proba(left["X_test"]) for m in left["seeds"].estimators_], axis=0)
-    assert_allclose(left["seeds"].predict_proba(left["X_test"]), p)
 
 
 def test_uncertain_inputs() -> None:
@@ -41,7 +39,7 @@ def test_uncertain_inputs() -> None:
     wide = left["model"].predict_distribution(X_test, X_std=0.02)
     assert (wide.std > left["model"].predict(X_test, return_std=True)[1]).all()
     rows = np.isnan(left["holed"][342:]).any(axis=1)
-    known, holed = (left["gaps"].predict_distribution(X) for X in (X_test, left["holed"][342:]))
+    known, holed = (left["marginalizing"].predict_distribution(X) for X in (X_test, left["holed"][342:]))
     assert (holed.epistemic_std[rows] > known.epistemic_std[rows]).mean() > 0.9
     # What is there stays, what was drawn has a spread.
     there = ~np.isnan(left["holed"])
@@ -81,7 +79,7 @@ def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         assert found.shape == (20, 3)
     assert left["model"].noise_variance_.shape == (3,)
     assert predicted.aleatoric_std.shape == (20, 3)
-    assert_array_equal(load(tmp_path / "linnerud.pbp").predict(X), left["seeds"].predict(X))
+    assert_array_equal(load(tmp_path / "linnerud.pbp").predict(X), left["model"].predict(X))
 
 
 def test_out_of_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -109,7 +107,6 @@ def test_weights() -> None:
     assert left["log_model"].noise_variance_ == pytest.approx(left["known"].noise_variance_)
     assert left["known"].noise_variance_ == pytest.approx(left["model"].noise_variance_, rel=0.3)
     assert left["classifier"].classes_.tolist() == ["rare", "usual"]
-    assert len(left["ensemble"].estimators_) == 3
 
 
 def test_encoding() -> None:

@@ -20,7 +20,6 @@ from probprop import (
     Candidate,
     PBPClassifier,
     PBPClassifierCV,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
 )
@@ -204,8 +203,6 @@ def in_python(feature: str, at: Python) -> None:
         case "one network":
             at.files(network())
             at.fit(PBPClassifier((4,), n_epochs=2, random_state=0), arrays("label"))
-        case "an ensemble":
-            at.fit(PBPEnsemble(network(), 2), arrays("y"))
         case "cross-validation":
             model = at.files(chosen())
             assert len(model.oof_rows_) == N
@@ -280,8 +277,6 @@ def in_command(feature: str, at: Command) -> None:
         case "Parquet and text files" | "one network":
             at.run(FAST)
             at.run(f"{FAST.replace(' y', ' label')}")
-        case "an ensemble":
-            assert "2 networks" in at.run(f"{FAST} --n-members 2")
         case "cross-validation":
             assert "selected: " in at.run(CHOSEN)
             assert "selected: " in at.run(CHOSEN.replace(" y", " label"))

@@ -26,10 +26,10 @@ EXTRAS = {"": "cli,dask", "lab": "baselines,data,field,keel"}
 
 CORE = """
 import numpy as np, probprop, tempfile
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, PBPRegressorCV
+from probprop import PBPClassifier, PBPRegressor, PBPRegressorCV
 X = np.random.default_rng(0).normal(size=(80, 3))
 y = X[:, 0] + 0.1 * X[:, 1]
-for model in (PBPRegressor(n_epochs=3), PBPRegressorCV(budget="fast"), PBPEnsemble(n_members=2)):
+for model in (PBPRegressor(n_epochs=3), PBPRegressorCV(budget="fast")):
     assert np.isfinite(model.set_params(random_state=0).fit(X, y).predict(X)).all()
 classifier = PBPClassifier(n_epochs=3, random_state=0).fit(X, y > 0)
 path = tempfile.mkdtemp() + "/m.pbp"

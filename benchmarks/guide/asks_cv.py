@@ -37,13 +37,13 @@ def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:
     own : sequence of rows
         Of PBPRegressorCV.
     others : sequence of rows
-        Of the ensemble, for the same repetitions at least.
+        Of five networks, averaged, for the same repetitions at least.
     """
-    lines, signs, signs_of_ensemble = [], list[int](), list[int]()
+    lines, signs, signs_of_others = [], list[int](), list[int]()
     for name in dict.fromkeys(row["dataset"] for row in own):
         asked, at_random = (_by_split(own, name, f"{s}{CV}") for s in (DEFAULT, "random"))
         both = sorted(asked.keys() & at_random.keys())
-        ensemble = [
+        averaged = [
             _scores(_by_split(others, name, strategy), both, "rmse")
             for strategy in (DEFAULT, "random")
         ]
@@ -52,24 +52,24 @@ def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:
             _scores(runs, both, "log_likelihood") for runs in (asked, at_random)
         )
         signs.append(verdict(errors, errors_at_random))
-        signs_of_ensemble.append(verdict(*ensemble))
+        signs_of_others.append(verdict(*averaged))
         lines.append(
             [
                 name,
                 f"{len(both)}",
-                brief(ensemble[1]),
-                change(*ensemble),
+                brief(averaged[1]),
+                change(*averaged),
                 brief(errors_at_random),
                 change(errors, errors_at_random),
                 difference(log_p, log_p_at_random, 3),
             ]
         )
-    header = ["data set", "runs", "ensemble: at random", f"`{DEFAULT}`"]
+    header = ["data set", "runs", "five seeds: at random", f"`{DEFAULT}`"]
     header += ["`PBPRegressorCV`: at random", f"`{DEFAULT}`", "log-likelihood"]
     words = (
         f"With `PBPRegressorCV` it is better than random rows by more than two standard errors on "
-        f"{signs.count(-1)} of {len(signs)} sets, worse on {signs.count(1) or 'none'}; with the "
-        f"ensemble on {signs_of_ensemble.count(-1)} and {signs_of_ensemble.count(1) or 'none'}."
+        f"{signs.count(-1)} of {len(signs)} sets, worse on {signs.count(1) or 'none'}; with "
+        f"five seeds on {signs_of_others.count(-1)} and {signs_of_others.count(1) or 'none'}."
     )
     return f"{table(header, lines)}\n\n{words}\n"
 

@@ -15,7 +15,6 @@ import numpy as np
 from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import brief, change, difference, verdict
-from probprop import PBPEnsemble, PBPRegressor
 from probprop.active import ActiveLearner
 from probprop_lab.experiments.beyond import acquisition, acquisition_sets
 
@@ -45,11 +44,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measure(dataset: str, repetition: int, strategy: Any) -> Figures:
     """Collect 140 rows; return the scores of the fifteen fits."""
     X, y = acquisition_sets.load(dataset)
-    member = PBPRegressor(
-        acquisition.HIDDEN, n_epochs=acquisition.N_EPOCHS, evidence_cap=acquisition.EVIDENCE_CAP
+    learner = ActiveLearner(
+        acquisition.Averaged(repetition), strategy, BATCH, random_state=repetition
     )
-    model = PBPEnsemble(member, acquisition.N_MEMBERS, random_state=repetition)
-    learner = ActiveLearner(model, strategy, BATCH, random_state=repetition)
     rows = acquisition_sets.split(len(y), repetition, FIRST)
     found = acquisition.curve(learner, X, y, rows, N_ASKS)
     return {what: found[what] for what in ("rmses", "log_likelihoods")}

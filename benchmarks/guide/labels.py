@@ -32,7 +32,7 @@ from benchmarks.clock import say
 from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import mean
-from probprop import PBPClassifier, PBPEnsemble
+from probprop import PBPClassifier
 from probprop._types import Array
 
 SETS = {"breast cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
@@ -41,7 +41,6 @@ METHODS: dict[str, Any] = {
     "`PBPClassifier()`": PBPClassifier(random_state=0),
     "`evidence_cap=3`": PBPClassifier(evidence_cap=3, random_state=0),
     "`evidence_cap=None`": PBPClassifier(evidence_cap=None, random_state=0),
-    "five seeds, averaged": PBPEnsemble(PBPClassifier(), 5, random_state=0),
     "`MLPClassifier()`": make_pipeline(StandardScaler(), MLPClassifier(random_state=0)),
     "`LogisticRegression()`": make_pipeline(StandardScaler(), LogisticRegression()),
 }

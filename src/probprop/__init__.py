@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.policy import Candidate
     from probprop.estimators.cv.regressor import PBPRegressorCV, SampledFunction
     from probprop.estimators.cv.search import Trial
-    from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
     from probprop.files import load
     from probprop.inference.posterior import Epoch, Posterior
@@ -48,7 +47,6 @@ _HOME = {
     "ModelFileError": "io",
     "PBPClassifier": "estimators.classifier",
     "PBPClassifierCV": "estimators.cv.classifier",
-    "PBPEnsemble": "estimators.ensemble",
     "PBPRegressor": "estimators.regressor",
     "PBPRegressorCV": "estimators.cv.regressor",
     "PiecewiseLinearEncoder": "encoding.piecewise",
@@ -79,7 +77,6 @@ __all__ = [
     "ModelFileError",
     "PBPClassifier",
     "PBPClassifierCV",
-    "PBPEnsemble",
     "PBPRegressor",
     "PBPRegressorCV",
     "PiecewiseLinearEncoder",

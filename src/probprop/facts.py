@@ -15,7 +15,6 @@ from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.missing import N_NODES
 from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import (
     classes_of,
     first_network,
@@ -36,7 +35,7 @@ _MAX_NAMES = 40  # features named
 
 
 def model_facts(
-    model: PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV,
+    model: PBPRegressor | PBPClassifier | PBPRegressorCV | PBPClassifierCV,
     feature_names: Sequence[str],
     target: str | Sequence[str],
 ) -> list[list[str]]:
@@ -60,13 +59,10 @@ def model_facts(
         shown = listed([str(name) for name in classes.tolist()], _MAX_NAMES, str)
         multilabel = cast(PBPClassifier, network).multilabel_
         facts.append(["Labels" if multilabel else "Classes", f"{len(classes):,}: {shown}"])
-    if n := len(members(model)):
-        each = ""
-        if chosen:
-            k = len(cast(Any, model).groups_)
-            each = ", one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")
-        facts.append(["Ensemble", f"{plural(n, 'network')}{each}; below is the first"])
     if chosen:
+        k, n = len(cast(Any, model).groups_), len(members(model))
+        each = "one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")
+        facts.append(["Ensemble", f"{plural(n, 'network')}, {each}; below is the first"])
         choice, *stacked = choice_in_words(model).splitlines()
         facts.append(["Choice", choice])
         facts += [[f"Candidate {i}", words] for i, words in enumerate(stacked, 1)]

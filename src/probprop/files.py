@@ -33,7 +33,6 @@ from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import Trial
-from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kind
 from probprop.estimators.kind import column_moments, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
@@ -46,7 +45,7 @@ from probprop.io import MODEL, Declared, above, anything, typed, within
 
 _Path = str | os.PathLike[str]
 Network = PBPRegressor | PBPClassifier
-Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
+Estimator = Network | PBPRegressorCV | PBPClassifierCV
 
 
 def save(model: Any, path: _Path) -> None:
@@ -135,10 +134,6 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON; objects are mappings, and a RandomState is null."""
     if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, BaseEstimator):
-        if type(value) not in _NETWORKS.values():
-            raise TypeError(f"{type(value).__name__} is another class; use pickle")
-        return {"estimator": type(value).__name__, "parameters": _taken_parameters(value)}
     if isinstance(value, policy.Candidate):
         return {"candidate": io.encode(policy.Candidate, value, _DECLARED)[0]}
     if isinstance(value, np.ndarray | np.generic):
@@ -165,8 +160,6 @@ def _parameter(node: Any) -> Any:
     if node.keys() == {"candidate"}:
         return io.decode(policy.Candidate, node["candidate"], {}, _DECLARED)
     own = typed(node.get("parameters"), dict, "parameters")
-    if node.keys() == {"estimator", "parameters"} and node["estimator"] in _NETWORKS:
-        return _unfitted(_NETWORKS[node["estimator"]], own)
     if node.keys() == {"splitter", "parameters"} and (kind := _splitter(node["splitter"])):
         return kind(**own)
     raise ValueError("a parameter is not one that a model has")
@@ -176,10 +169,7 @@ def _unfitted(kind: Any, parameters: Any) -> Any:
     """Return an estimator with parameters of a file, which are checked; others get defaults."""
     found = typed(parameters, dict, "parameters")
     model = kind(**{k: _parameter(value) for k, value in found.items()})
-    if isinstance(model, PBPEnsemble):
-        check_ensemble(model)
-    else:
-        check_parameters(model)
+    check_parameters(model)
     if hasattr(model, "candidates"):
         policy.read_budget(model.budget)
         policy.read_candidates(model.candidates, model.budget, policy_of(model, 0))
@@ -197,7 +187,6 @@ def _unfitted(kind: Any, parameters: Any) -> Any:
 
 # ---- Networks
 
-_NETWORKS: dict[str, type[Network]] = {k.__name__: k for k in (PBPRegressor, PBPClassifier)}
 _LABELS = {np.dtype(code).name for code in np.typecodes["AllInteger"] + "efd?"} | {"str", "object"}
 _COUNT = within(1, io.LARGEST_COUNT)
 
@@ -278,19 +267,7 @@ def _labels(dtype: str, values: list[Any]) -> Array:
     return classes
 
 
-# ---- Ensembles and cross-validated estimators
-
-
-def _ensemble(
-    parameters: Any, estimators_: list[Network], feature_names_in_: list[str] | None
-) -> Any:
-    """Return the fitted ensemble with these members."""
-    model = _unfitted(PBPEnsemble, parameters)
-    if {type(member) for member in estimators_} != {type(member_kind(model))}:
-        raise ValueError("estimators_ is empty, or has members of another class")
-    model.estimators_, model.likelihood_ = estimators_, estimators_[0].likelihood_
-    _give_names(model, estimators_[0].n_features_in_, feature_names_in_)
-    return model
+# ---- Cross-validated estimators
 
 
 def _cross_validated(
@@ -445,7 +422,6 @@ _DECLARED: dict[Any, Declared] = {
     PBPClassifier: _estimator(
         partial(_network, PBPClassifier), likelihood_=likelihoods.LabelLikelihood
     ),
-    PBPEnsemble: _estimator(_ensemble),
     PBPRegressorCV: _estimator(
         partial(_cross_validated, PBPRegressorCV),
         estimators_=list[PBPRegressor],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.random import RandomState, default_rng
 
 from block_rows import cut, made, network, same
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
+from probprop import PBPClassifier, PBPRegressor, fit
 from probprop._types import Array
 from probprop.data import scratch as scratch_module
 from probprop.data.scratch import LEAST, Shape, scratch
@@ -51,7 +51,7 @@ def test_blocks_that_fit_are_fitted_as_in_memory_bit_for_bit(ends: list[int]) ->
     assert model.n_samples_seen_ == 400
 
 
-def test_names_classes_and_ensembles_match_a_fit_in_memory() -> None:
+def test_names_and_classes_are_those_of_memory() -> None:
     X, y = made()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     labels = np.where(y > 0.0, "high", "low")
@@ -61,9 +61,6 @@ def test_names_classes_and_ensembles_match_a_fit_in_memory() -> None:
     assert same(classifier.posterior_, own.posterior_)
     assert classifier.feature_names_in_.tolist() == ["a", "b", "c"]
     assert np.array_equal(classifier.predict_proba(frame), own.predict_proba(frame))
-    ensemble = PBPEnsemble(network(random_state=None), 2, random_state=1)
-    many = fit(ensemble, cut(X, y, [7]))
-    assert np.array_equal(many.predict(X), ensemble.fit(X, y).predict(X))
 
 
 # ---- Rows on disk
@@ -148,7 +145,7 @@ def test_sorted_rows_are_as_good_as_shuffled_ones() -> None:
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_classes_missing_values_several_targets_and_ensembles_go_to_disk_too() -> None:
+def test_classes_gaps_and_several_targets_go_to_disk_too() -> None:
     X, y = made(600)
     gaps = X.copy()
     gaps[::7, 2] = np.nan
@@ -165,11 +162,6 @@ def test_classes_missing_values_several_targets_and_ensembles_go_to_disk_too() -
     several = fit(PBPClassifier((10,), n_epochs=5, random_state=0), cut(X, tags, [50]))
     assert several.multilabel_
     assert (several.predict(X) == tags).mean() > 0.85
-    ensemble = fit(PBPEnsemble(network(random_state=None), 2, random_state=5), [(X, y)])
-    first, second = ensemble.estimators_
-    assert not same(first.posterior_, second.posterior_)
-    alone = fit(network(random_state=5), [(X, y)])
-    assert same(first.posterior_, alone.posterior_)
 
 
 @pytest.mark.parametrize("options", [{}, {"missing": "marginalize"}, {"noise_tail": "heavy"}])

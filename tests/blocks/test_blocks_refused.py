@@ -86,7 +86,9 @@ def test_a_column_may_have_its_first_value_in_a_later_block() -> None:
 
 
 def test_estimators_and_options_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(TypeError, match="must be a PBPRegressor, a PBPClassifier, a PBPEnsemble"):
+    with pytest.raises(
+        TypeError, match="must be a PBPRegressor, a PBPClassifier, a PBPRegressorCV"
+    ):
         fit("network", [made()])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="target is for tables"):
         fit(network(), [made()], target="y")

@@ -17,7 +17,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call
 from limits import Limits
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop.cli.training import hold_out
 from probprop.metrics import classes as class_metrics
 from probprop.metrics.classes import class_baseline
@@ -214,50 +214,10 @@ def test_info_shows_the_classes(model: Path, capfd: Captured) -> None:
 
 def test_info_of_a_classifier_from_python(capfd: Captured) -> None:
     X, y = load_iris(return_X_y=True)
-    PBPEnsemble(PBPClassifier(4, n_epochs=1), n_members=2).fit(X, y).save("python.pbp")
+    PBPClassifier(4, n_epochs=1).fit(X, y).save("python.pbp")
     assert call("info python.pbp") == 0
     shown = capfd.readouterr().out
-    assert "2 networks" in shown
     assert "3: 0, 1, 2" in shown
-
-
-# ---- Ensembles
-
-
-@pytest.mark.parametrize("target", ["species", "a"])
-def test_ensembles(target: str, capfd: Captured) -> None:
-    features = ",".join({"a", "b", "c", "d"} - {target})
-    line = (
-        f"fit --fast flowers.csv --target {target} --features {features} "
-        "--hidden-layer-sizes 8 --n-epochs 3"
-    )
-    report = " --report m.html" if target == "species" else ""
-    assert call(f"{line} --n-members 3 -o m.pbp{report}") == 0
-    assert re.search(r"^wrote m\.pbp: .*, 3 networks$", capfd.readouterr().err, re.MULTILINE)
-    loaded = probprop.load("m.pbp")
-    assert isinstance(loaded.estimator, PBPEnsemble)
-    assert len(loaded.estimator.estimators_) == 3
-    if report:
-        assert "The first of the 3 networks is shown" in Path("m.html").read_text()
-    assert call("info m.pbp") == 0
-    assert "3 networks" in capfd.readouterr().out
-    assert call("predict m.pbp new.csv -o predicted.pq -q") == 0
-    written, new = pd.read_parquet("predicted.pq"), read_table("new.csv")
-    predicted = loaded.predict_distribution(new)
-    if target == "a":
-        assert_allclose(written["mean"], predicted.mean, rtol=1e-12)
-        assert_allclose(written["lower"], predicted.interval(0.95)[0], rtol=1e-9)
-    else:
-        assert_allclose(written["p_setosa"], predicted.proba[:, 0], rtol=1e-12)
-    assert call("update m.pbp new.csv -q") == 0
-    again = probprop.load("m.pbp").estimator
-    assert again.n_samples_seen_ == 138  # 12 of 150 were the test set
-    assert call("evaluate m.pbp new.csv --json") == 0
-
-
-def test_an_ensemble_of_one_is_the_single_model() -> None:
-    assert fit("--target species -q --n-members 1") == 0
-    assert type(probprop.load("m.pbp").estimator) is PBPClassifier
 
 
 # ---- Errors
@@ -268,7 +228,6 @@ def test_an_ensemble_of_one_is_the_single_model() -> None:
     [
         ("--target species --task regression", 1, ["'species' must be numeric"]),
         ("--target species --task nominal", 2, ["--task"]),
-        ("--target species --n-members 0", 2, ["--n-members", "greater than or equal to 1"]),
         ("--target same", 1, ["'same' has only one class, 'x'", "another class"]),
         ("--target name", 1, ["'name' has 60 different values in 60 rows", "--task regression"]),
         ("--target half --task classification", 1, ["'half' has 1.5", "whole numbers"]),

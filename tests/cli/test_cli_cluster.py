@@ -95,9 +95,6 @@ def test_a_fit_resumes_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     assert out.read_bytes() == first
     assert run(*command, "--random-state", "1", "-o", str(out)) == 1
     assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
-    several = [str(tmp_path / "s") if word == str(kept) else word for word in command]
-    assert run(*several, "--n-members", "2", "-o", str(out)) == 0
-    assert {path.name for path in tmp_path.glob("s*")} == {"s.0", "s.1"}
 
 
 def test_a_comparison_resumes_from_its_checkpoint(

@@ -15,7 +15,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call, homes
 from limits import Limits
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
+from probprop import PBPClassifier, PBPRegressor, metrics
 from probprop.cli.training import hold_out
 from probprop.table import TableError, fit_table_model, read_table
 
@@ -156,14 +156,13 @@ def test_the_report_of_rows_with_missing_values() -> None:
     assert "different values of rooms" not in page
 
 
-def test_classes_and_ensembles_take_missing_values() -> None:
-    options = "--target city --n-members 2 --missing marginalize -q -o c.pbp"
+def test_classes_take_gaps() -> None:
+    options = "--target city --missing marginalize -q -o c.pbp"
     frame = gaps().dropna(subset="city")
     frame.to_csv("cities.csv", index=False)
     assert call(f"fit --fast cities.csv --n-epochs 2 --hidden-layer-sizes 5 {options}") == 0
     model = probprop.load("c.pbp")
-    assert isinstance(model.estimator, PBPEnsemble)
-    assert all(type(m) is PBPClassifier for m in model.estimator.estimators_)
+    assert type(model.estimator) is PBPClassifier
     assert call("predict c.pbp cities.csv -o out.pq -q") == 0
     proba = model.estimator.predict_proba(
         np.column_stack([frame[k].astype(float) for k in ("rooms", "area", "new", "price")])

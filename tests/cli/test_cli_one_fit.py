@@ -17,7 +17,7 @@ import pytest
 
 import probprop
 from cli_tables import call, homes
-from probprop import Candidate, PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV, metrics
+from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, metrics
 from probprop.estimators.cv import policy
 from probprop.table import fit_table_model, read_table
 
@@ -105,7 +105,7 @@ def test_the_file_keeps_the_scores_and_where_they_are_from(capfd: Captured) -> N
 def test_every_estimator_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written(visits())
     fits: list[int] = []
-    for kind in (PBPRegressorCV, PBPRegressor, PBPEnsemble):
+    for kind in (PBPRegressorCV, PBPRegressor):
         fit = kind.fit
 
         def spied(self: Any, X: Any, *args: Any, fit: Any = fit, **options: Any) -> Any:

@@ -21,7 +21,7 @@ import probprop
 from cli_tables import call
 from limits import Limits
 from model_files import header_of, refused
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop.cli.application import run
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
@@ -129,15 +129,13 @@ def test_one_target_is_as_it_was() -> None:
     assert listed.predict_distribution(loads()).mean.shape == (70,)
 
 
-@pytest.mark.parametrize("options", ["--n-members 2", "--evidence-cap 3"])
-def test_ensembles_and_evidence_cap(options: str, capfd: Captured) -> None:
+def test_an_evidence_cap(capfd: Captured) -> None:
     line = (
         "fit --fast loads.csv --target a,cost --features b,wall "
-        f"--hidden-layer-sizes 3 --n-epochs 2 {options}"
+        "--hidden-layer-sizes 3 --n-epochs 2 --evidence-cap 3"
     )
     assert call(f"{line} --test-fraction 0 -o m.pbp") == 0
     model = probprop.load("m.pbp")
-    assert isinstance(model.estimator, PBPEnsemble) == ("members" in options)
     assert call("predict m.pbp new.csv -o out.pq -q") == 0
     written, predicted = pd.read_parquet("out.pq"), model.predict_distribution(loads()[50:])
     lower, upper = predicted.interval(0.95)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,23 +79,6 @@ def test_rows_are_read_again_by_their_numbers(
             found = rows_numbered(source, rows, numbers)
     np.testing.assert_array_equal(found["place"], counted["place"].iloc[numbers])
     np.testing.assert_array_equal(found.index, numbers)
-
-
-# ---- Folds and candidates as tasks of joblib's backend
-
-
-@pytest.mark.parametrize("kind", [PBPRegressorCV, PBPClassifierCV])
-def test_tasks_of_the_cluster_make_the_networks_of_one_thread(client: Client, kind: Any) -> None:
-    frame = table(600)
-    frame.iloc[::50, 0] = np.nan  # gaps go with the rows
-    y = frame["y"] if kind is PBPRegressorCV else frame["y"] > 50.0
-    alone = small(kind, missing="marginalize", n_jobs=1).fit(frame[FEATURES], y)
-    with joblib.parallel_config("dask", client=client):
-        shared = small(kind, missing="marginalize", n_jobs=-1).fit(frame[FEATURES], y)
-    assert bits(shared) == bits(alone)
-    assert repr(shared.calibration_) == repr(alone.calibration_)
-    assert [trial.scores for trial in shared.trials_] == [trial.scores for trial in alone.trials_]
-    assert shared.predict(frame[FEATURES]).tobytes() == alone.predict(frame[FEATURES]).tobytes()
 
 
 # ---- All rows by rounds

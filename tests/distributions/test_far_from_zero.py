@@ -14,7 +14,6 @@ from probprop import (
     BoxCox,
     Candidate,
     Mixture,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
     TransformedMixture,
@@ -98,12 +97,6 @@ def test_a_missing_target_has_no_probability(kind: str) -> None:
 
 MODELS: dict[str, Any] = {
     "regressor": PBPRegressor(n_epochs=3, noise_tail="heavy", random_state=0),
-    "ensemble": PBPEnsemble(
-        PBPRegressor(n_epochs=3, noise_tail="heavy"), n_members=2, random_state=0
-    ),
-    "ensemble of one": PBPEnsemble(
-        PBPRegressor(n_epochs=3, noise_tail="heavy"), n_members=1, random_state=0
-    ),
     "cv": PBPRegressorCV(candidates=[Candidate(4, (5,))], budget="fast", random_state=0),
     "cv, one network": PBPRegressorCV(
         candidates=[Candidate(None, (5,), noise="input")],

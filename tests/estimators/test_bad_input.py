@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 
 X = np.random.RandomState(0).standard_normal((60, 3))
 Y = X[:, 0] + 0.1 * np.random.RandomState(1).standard_normal(60)
@@ -64,7 +64,7 @@ def test_data_that_is_refused(method, X, y, message):
         getattr(model(), method)(X, y)
 
 
-@pytest.mark.parametrize("estimator", [PBPRegressor(), PBPClassifier(), PBPEnsemble()])
+@pytest.mark.parametrize("estimator", [PBPRegressor(), PBPClassifier()])
 @pytest.mark.parametrize("as_array", [False, True])
 def test_text_says_where_it_is_handled(estimator, as_array):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["1", "2"], "city": ["Rome", "Oslo"]})

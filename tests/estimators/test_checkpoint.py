@@ -15,7 +15,7 @@ import pytest
 from numpy.random import RandomState
 
 from limits import Limits
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
+from probprop import PBPClassifier, PBPRegressor, fit
 from probprop.estimators.base import PBPEstimator
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
@@ -143,9 +143,6 @@ AS_NUMPY = {
 }
 FITS: dict[str, Callable[..., Any]] = {
     "network": lambda path, **own: PBPRegressor(**own).fit(*rows(60), checkpoint=path),
-    "ensemble": lambda path, **own: PBPEnsemble(
-        PBPRegressor(**own), 1, random_state=own["random_state"]
-    ).fit(*rows(60), checkpoint=path),
     "blocks": lambda path, **own: fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
     "blocks on disk": lambda path, **own: fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
 }

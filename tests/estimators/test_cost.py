@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from limits import Limits
-from probprop import PBPClassifier, PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV
+from probprop import PBPClassifier, PBPClassifierCV, PBPRegressor, PBPRegressorCV
 from probprop.estimators import cost
 from probprop.estimators.cost import cost_in_words
 
@@ -67,7 +67,6 @@ def test_what_it_grows_with(monkeypatch: pytest.MonkeyPatch) -> None:
     single = seconds(PBPClassifier())
     assert seconds(PBPClassifier(n_epochs=80)) == pytest.approx(2.0 * single, rel=0.1)
     assert seconds(PBPClassifier(), 50_000) == pytest.approx(10.0 * single, rel=0.1)
-    assert seconds(PBPEnsemble(PBPClassifier(), 5)) == pytest.approx(5.0 * single, rel=0.1)
     fast, best = (seconds(PBPClassifierCV(budget=budget)) for budget in ("fast", "best"))
     assert fast < seconds(PBPClassifierCV()) < best
     assert seconds(PBPClassifierCV(10)) > seconds(PBPClassifierCV(3))

@@ -16,7 +16,7 @@ from numpy.random import RandomState
 from numpy.testing import assert_array_equal
 from sklearn.base import is_classifier
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop import PBPClassifier, PBPRegressor, load
 
 pytestmark = pytest.mark.slow
 
@@ -118,8 +118,6 @@ def draw(number: int) -> tuple[Any, dict[str, Any], str]:
             single = X.astype(np.float32)
         if (np.isfinite(single) == np.isfinite(X)).all():  # else it is refused, as it should be
             data["X"] = single
-    if rng.uniform() < 0.2 and "y_std" not in data and "X_std" not in data:
-        model = PBPEnsemble(model, n_members=2, random_state=int(number))
     return model, data, f"{number}: {model}, n={n}, X {of_X}, y {of_y}, {sorted(data)}"
 
 

@@ -13,7 +13,6 @@ from probprop import (
     Candidate,
     PBPClassifier,
     PBPClassifierCV,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
 )
@@ -37,14 +36,10 @@ def cross_validated(**candidate: Any) -> PBPRegressorCV:
 MODELS = {
     "regressor": (regressor(), Y),
     "heavy tails": (regressor(noise_tail="heavy"), Y),
-    "ensemble": (PBPEnsemble(regressor(), 3, random_state=0), Y),
     "cv, constant noise": (cross_validated(noise="constant"), Y),
     "cv, noise network": (cross_validated(noise="input"), Y),
     "cv, transformed target": (cross_validated(power=0.0), PRICES),
 }
-several = pytest.mark.parametrize(
-    "model", [regressor(), PBPEnsemble(regressor(), 2, random_state=0)], ids=["one", "ensemble"]
-)
 
 
 @pytest.mark.parametrize(("model", "y"), MODELS.values(), ids=list(MODELS))
@@ -67,9 +62,8 @@ def test_one_target(model: Any, y: Any) -> None:
     assert model.predict_quantiles(X[:7], []).shape == (7, 0)
 
 
-@several
-def test_several_targets(model: Any) -> None:
-    model.fit(X, np.stack([Y, 10.0 * X[:, 2]], axis=1))
+def test_several_targets() -> None:
+    model = regressor().fit(X, np.stack([Y, 10.0 * X[:, 2]], axis=1))
     p = model.predict_distribution(X[:7])
     interval, quantiles = model.predict_interval(X[:7], 0.8), model.predict_quantiles(X[:7], ALPHA)
     assert interval.shape == (7, 2, 2)
@@ -89,19 +83,11 @@ def test_intervals_cover() -> None:
 
 @pytest.mark.parametrize("method", ["predict_interval", "predict_quantiles"])
 def test_classifiers_have_none(method: str) -> None:
-    labels = Y > 0.0
-    classifier = PBPClassifier((5,), n_epochs=2, random_state=0)
-    assert not hasattr(classifier, method)
+    assert not hasattr(PBPClassifier(), method)
     assert not hasattr(PBPClassifierCV(), method)
-    ensemble = PBPEnsemble(classifier, 2, random_state=0)
-    assert not hasattr(ensemble, method)
-    assert not hasattr(ensemble.fit(X, labels), method)
-    assert hasattr(PBPEnsemble(regressor()), method)
 
 
-@pytest.mark.parametrize(
-    "model", [regressor(), PBPEnsemble(regressor()), cross_validated()], ids=lambda m: type(m)
-)
+@pytest.mark.parametrize("model", [regressor(), cross_validated()], ids=lambda m: type(m))
 def test_before_fit(model: Any) -> None:
     with pytest.raises(NotFittedError):
         model.predict_interval(X)

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 import probprop
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop.inference.posterior import flat
 
 
@@ -86,15 +85,6 @@ def test_partial_fit_continues_after_a_fit_in_shards() -> None:
     model.partial_fit(X[3000:], y[3000:])
     assert model.n_samples_seen_ == 4000
     assert model.n_iter_ == 3
-
-
-def test_an_ensemble_of_members_in_shards_has_the_same_members() -> None:
-    X, y = rows(2500)
-    member = PBPRegressor((5,), n_epochs=2, n_shards=2)
-    ensemble = PBPEnsemble(member, n_members=2, random_state=3).fit(X, y)
-    first = clone(member).set_params(random_state=3).fit(X, y)
-    assert same(ensemble.estimators_[0], first)
-    assert not same(ensemble.estimators_[1], first)
 
 
 def test_a_callback_stops_after_an_epoch() -> None:

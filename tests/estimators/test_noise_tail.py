@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from finite_differences import assert_gradient, differences
 from model_files import read_model, refused, write_model
-from probprop import PBPEnsemble, PBPRegressor, load
+from probprop import PBPRegressor, load
 from probprop._types import FloatArray
 from probprop.metrics import summary
 from probprop.reference.likelihoods import LARGEST_TAIL
@@ -154,20 +154,7 @@ def test_short_fits_learn_a_tail_too(n_epochs: int) -> None:
     assert heavy(n_epochs=n_epochs).fit(X, y).posterior_.tail[0] > 0.0
 
 
-def test_an_ensemble_has_a_mixture_of_heavy_tails() -> None:
-    X, y = made(80, wild=0.05)
-    ensemble = PBPEnsemble(heavy(), n_members=3, random_state=0).fit(X, y)
-    p = ensemble.predict_distribution(X)
-    assert p.tail is not None
-    assert p.n_components == 3
-    mean, std = ensemble.predict(X, return_std=True)
-    assert_allclose(mean, p.mean)
-    assert_allclose(std, p.std)
-    lower, upper = p.interval(0.9)
-    assert_allclose(p.cdf(upper) - p.cdf(lower), 0.9, rtol=1e-9)
-
-
-def test_the_gradient_of_the_std_includes_the_noise() -> None:
+def test_the_gradient_of_the_std_knows_the_noise() -> None:
     X, y = made(60, wild=0.1)
     model = heavy().fit(X, y)
     assert model.posterior_.tail[0] > 0.0

@@ -12,7 +12,7 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
 import probprop
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox
 
@@ -40,8 +40,6 @@ MODELS = {
     "three classes": (classifier(), LABELS),
     "two classes": (classifier(), LABELS == "a"),
     "labels": (classifier(), np.column_stack([X[:, 0] > 0, X[:, 1] > 0]).astype(int)),
-    "ensemble": (PBPEnsemble(regressor(), 2), Y),
-    "ensemble of classifiers": (PBPEnsemble(classifier(), 2), LABELS),
 }
 
 
@@ -126,11 +124,6 @@ def test_the_engines_agree(make: Any) -> None:
         assert_allclose(one, other, rtol=1e-8, atol=1e-9)
 
 
-def test_members_share_the_weights() -> None:
-    ensemble = PBPEnsemble(regressor(), 2, random_state=3).fit(X, Y, W, y_std=0.5)
-    assert same(ensemble.estimators_[0], regressor(random_state=3).fit(X, Y, W, y_std=0.5))
-
-
 def test_a_callback_sees_the_same_fit() -> None:
     seen: list[float] = []
     watched = regressor().fit(X, Y, W, callback=lambda epoch: seen.append(epoch.mean_log_Z))
@@ -209,7 +202,7 @@ def test_weights_beyond_floats_in_the_units_of_the_first_fit_are_refused() -> No
         model.predict_distribution(X, sample_weight=1e200)
 
 
-@pytest.mark.parametrize("kind", ["regressor", "two targets", "ensemble", "heavy", "input"])
+@pytest.mark.parametrize("kind", ["regressor", "two targets", "heavy", "input"])
 def test_a_prediction_may_have_a_weight(kind: str) -> None:
     options = {"heavy": {"noise_tail": "heavy"}, "input": {"noise": "input"}}.get(kind)
     model, y = MODELS[kind] if options is None else (regressor(**options), Y)
@@ -243,9 +236,6 @@ def test_the_student_t_of_a_weight() -> None:
 
 
 def test_probabilities_have_no_weight() -> None:
-    ensemble = PBPEnsemble(classifier(), 2).fit(X, LABELS, W)
-    with pytest.raises(ValueError, match="probabilities of a classifier do not depend on weights"):
-        ensemble.predict_distribution(X, sample_weight=W)
     with pytest.raises(TypeError, match="sample_weight"):
         classifier().fit(X, LABELS).predict_distribution(X, sample_weight=W)  # type: ignore[call-arg]
 
@@ -370,7 +360,7 @@ def test_rows_of_small_weight_say_little() -> None:
         (["heavy"] * N, "could not convert string"),
     ],
 )
-@pytest.mark.parametrize("kind", ["regressor", "three classes", "ensemble"])
+@pytest.mark.parametrize("kind", ["regressor", "three classes"])
 def test_bad_weights_are_refused(kind: str, weights: Any, message: str) -> None:
     model, y = MODELS[kind]
     with pytest.raises(ValueError, match=message):
@@ -395,8 +385,6 @@ def test_bad_errors_are_refused(y_std: Any, message: str) -> None:
 
 
 def test_classes_have_no_error() -> None:
-    with pytest.raises(ValueError, match="y_std is for regressors"):
-        PBPEnsemble(classifier(), 2).fit(X, LABELS, y_std=1.0)
     with pytest.raises(ValueError, match="y_std is for regressors"):
         classifier().fit(X, LABELS, y_std=1.0)
 

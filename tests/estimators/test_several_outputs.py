@@ -14,7 +14,7 @@ from sklearn.datasets import load_linnerud
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
-from probprop import PBPEnsemble, PBPRegressor, load
+from probprop import PBPRegressor, load
 from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
@@ -135,25 +135,6 @@ def test_the_predictive_is_one_of_each_target(model: PBPRegressor, linnerud) -> 
                 assert_allclose(got[:, k], expected, rtol=1e-13)
     gaussian = model.predict_distribution(X)
     assert_allclose(gaussian.logpdf(y), norm(gaussian.mean, gaussian.std).logpdf(y), rtol=1e-12)
-
-
-def test_ensembles_mix_each_target(linnerud) -> None:
-    X, y = linnerud
-    ensemble = PBPEnsemble(PBPRegressor(5, n_epochs=5), 3, random_state=0).fit(X, y)
-    mixture = ensemble.predict_distribution(X)
-    predictives = [member.predict_distribution(X) for member in ensemble.estimators_]
-    members = [norm(p.mean, p.std) for p in predictives]
-    assert_allclose(mixture.mean, np.mean([m.mean() for m in members], axis=0))
-    assert_allclose(np.exp(mixture.logpdf(y)), np.mean([m.pdf(y) for m in members], axis=0))
-    assert_allclose(mixture.cdf(y), np.mean([m.cdf(y) for m in members], axis=0))
-    q = mixture.ppf([0.2, 0.9])
-    assert q.shape == (2, *y.shape)
-    assert_allclose(mixture.cdf(q), np.broadcast_to([[[0.2]], [[0.9]]], q.shape), rtol=1e-9)
-    assert_allclose(
-        ensemble.noise_variance_, np.mean([m.noise_variance_ for m in ensemble.estimators_], axis=0)
-    )
-    draws = mixture.rvs(4000, random_state=0)
-    assert_allclose(draws.mean(axis=0), mixture.mean, atol=6 * mixture.std.max() / math.sqrt(4000))
 
 
 def test_save_and_load(model: PBPRegressor, linnerud, tmp_path: Path) -> None:

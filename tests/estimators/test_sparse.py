@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 import probprop
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, PBPRegressorCV
+from probprop import PBPClassifier, PBPRegressor, PBPRegressorCV
 from probprop._types import Array, FloatArray
 
 N = 120
@@ -67,8 +67,6 @@ def test_a_fit_matches_the_scaled_array(options: dict[str, Any]) -> None:
         PBPRegressor(**SMALL),
         PBPRegressor(**(SMALL | {"dtype": "float32"})),
         PBPClassifier(**SMALL),
-        PBPEnsemble(PBPRegressor(**SMALL), 2),
-        PBPEnsemble(PBPClassifier(**SMALL), 2),
     ],
 )
 def test_every_method_takes_sparse_rows_and_arrays_alike(model: Any, tmp_path: Path) -> None:

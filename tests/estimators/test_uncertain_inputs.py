@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop import PBPClassifier, PBPRegressor, load
 from probprop.inference import prediction
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES
@@ -198,10 +198,7 @@ def test_every_method_takes_them(diabetes) -> None:
     stream = PBPRegressor(5, random_state=0).partial_fit(X, y, X_std=std)
     one = PBPRegressor(5, n_epochs=1, random_state=0).partial_fit(X, y)
     assert stream.noise_variance_ != one.noise_variance_
-    ensemble = PBPEnsemble(PBPRegressor(5, n_epochs=3), 2, random_state=0).fit(X, y, X_std=std)
-    member = PBPRegressor(5, n_epochs=3, random_state=0).fit(X, y, X_std=std)
-    assert_array_equal(ensemble.estimators_[0].predict(X, X_std=std), member.predict(X, X_std=std))
-    assert ensemble.predict(X, return_std=True, X_std=std)[1].shape == (200,)
+    assert stream.predict(X, return_std=True, X_std=std)[1].shape == (200,)
 
 
 def test_metadata_routing_through_a_pipeline(diabetes) -> None:
@@ -225,7 +222,6 @@ def test_metadata_routing_through_a_pipeline(diabetes) -> None:
     [
         PBPRegressor(5, n_epochs=3, missing="marginalize"),
         PBPClassifier(5, n_epochs=3, missing="marginalize"),
-        PBPEnsemble(PBPRegressor(5, n_epochs=2, missing="marginalize"), 2),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -308,12 +304,3 @@ def test_saved_and_loaded(incomplete, tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     X[:, -1] = np.nan
     assert_array_equal(load(tmp_path / "m").predict(X), model.predict(X))
-
-
-def test_ensembles(incomplete) -> None:
-    X, y = incomplete
-    inside = PBPRegressor(3, n_epochs=3, evidence_cap=3.0, missing="marginalize", random_state=0)
-    model = PBPEnsemble(inside, 2).fit(X, y)
-    mean, std = model.predict(X, return_std=True)
-    assert np.isfinite(mean).all()
-    assert (std > 0).all()

@@ -26,7 +26,7 @@ from model_files import (
     unzip,
     write_model,
 )
-from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop import ModelFileError, PBPClassifier, PBPRegressor, load
 from probprop.inference.likelihoods import of_classes
 
 INDEX = np.arange(60) % 3
@@ -194,31 +194,6 @@ def test_a_regressor_is_no_classifier(tmp_path: Path) -> None:
     with header_of(tmp_path / "m") as header:
         header["class"] = "PBPClassifier"
     refused(tmp_path / "m", "likelihood_ is missing or not of a type that it can have")
-
-
-def renamed(node: Any, start: str, arrays: dict[str, Any]) -> Any:
-    """Return the JSON of a model as a part of another one: the names of its arrays are longer."""
-    if isinstance(node, dict):
-        return {k: renamed(v, start, arrays) for k, v in node.items()}
-    if isinstance(node, list):
-        return [renamed(v, start, arrays) for v in node]
-    return start + node if isinstance(node, str) and node in arrays else node
-
-
-def test_a_classifier_is_no_member_of_an_ensemble(tmp_path: Path) -> None:
-    model = PBPEnsemble(PBPRegressor((4,), n_epochs=2), n_members=2, random_state=0)
-    model.fit(X, X[:, 0]).save(tmp_path / "m")
-    with header_of(tmp_path / "m") as header:
-        header["estimators_"][1]["class"] = "PBPClassifier"
-    refused(tmp_path / "m", "likelihood_ is missing or not of a type that it can have")
-    PBPClassifier((4,), n_epochs=2, random_state=0).fit(X, X[:, 0] > 0.0).save(tmp_path / "c")
-    tree, arrays = read_model(tmp_path / "m")
-    member, own = read_model(tmp_path / "c")
-    del member["facts"]  # of a whole file only
-    arrays = {k: a for k, a in arrays.items() if not k.startswith("estimators_/1")}
-    tree["estimators_"][1] = renamed(member, "estimators_/1/", own)
-    write_model(tmp_path / "m", tree, arrays | {f"estimators_/1/{k}": a for k, a in own.items()})
-    refused(tmp_path / "m", "has members of another class")
 
 
 def test_truncated_and_flipped_files(path: Path) -> None:

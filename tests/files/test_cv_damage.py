@@ -53,7 +53,7 @@ def prices(tmp_path: Path, saved: dict[str, Path]) -> Path:
 REMOVE = object()
 NAN, INF = float("nan"), float("inf")
 IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
-    ("class",): [REMOVE, None, 1, "PBPRegressor", "PBPEnsemble", "TableModel"],
+    ("class",): [REMOVE, None, 1, "PBPRegressor", "TableModel"],
     ("parameters",): [REMOVE, None, []],
     ("estimators_",): [REMOVE, None, {}, [], [1], [{}, {}]],
     ("feature_names_in_",): [REMOVE, ["a"], "abc", ["a", "b", 3]],

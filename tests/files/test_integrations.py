@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from probprop import PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV
+from probprop import PBPClassifierCV, PBPRegressor, PBPRegressorCV
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "integrations.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -48,7 +48,6 @@ def test_a_block_of_the_page_runs(
     "model",
     [
         make_pipeline(StandardScaler(), PBPRegressor(n_epochs=2, random_state=0)),
-        PBPEnsemble(PBPRegressor(n_epochs=2), n_members=2, random_state=0),
         PBPRegressorCV(budget="fast", random_state=0),
         PBPClassifierCV(budget="fast", random_state=0),
     ],

@@ -20,7 +20,6 @@ from probprop import (
     Candidate,
     PBPClassifier,
     PBPClassifierCV,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
     load,
@@ -91,8 +90,7 @@ def draw(number: int) -> tuple[Any, dict[str, Any], str]:
     options: dict[str, Any] = {"missing": "marginalize", "random_state": number}
     options["dtype"] = str(rng.choice(["float32", "float64"]))
     if rng.uniform() < 0.2:
-        network: Any = (PBPClassifier if of_labels else PBPRegressor)(4, n_epochs=3, **options)
-        model = PBPEnsemble(network, 2, random_state=number) if rng.uniform() < 0.3 else network
+        model: Any = (PBPClassifier if of_labels else PBPRegressor)(4, n_epochs=3, **options)
     else:
         noise = {} if of_labels else {"noise": str(rng.choice(["auto", "constant", "input"]))}
         power = 0.5 if target == "positive" and not of_labels and rng.uniform() < 0.5 else None

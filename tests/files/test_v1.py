@@ -19,7 +19,6 @@ from probprop import (
     Candidate,
     PBPClassifier,
     PBPClassifierCV,
-    PBPEnsemble,
     PBPRegressor,
     PBPRegressorCV,
     load,
@@ -36,7 +35,7 @@ FRAME = pd.DataFrame(
         "x": np.arange(36) / 6.0,
     }
 )
-NAMES = ("regressor", "classifier", "ensemble", "regressor-cv", "classifier-cv", "table")
+NAMES = ("regressor", "classifier", "regressor-cv", "classifier-cv", "table")
 
 
 def fitted() -> dict[str, Any]:
@@ -52,7 +51,6 @@ def fitted() -> dict[str, Any]:
     networks: dict[str, Any] = {
         "regressor": PBPRegressor(4, **tail, **usual).fit(X, np.column_stack([y, y**2])),
         "classifier": PBPClassifier((3, 2), dtype="float32", **usual).fit(X, labels),
-        "ensemble": PBPEnsemble(PBPRegressor(4, **usual), 2, random_state=0).fit(X, y),
         "regressor-cv": PBPRegressorCV(candidates=[Candidate(4, 3, 10.0, 0.5, "input")], **cv).fit(
             X, np.exp(y)
         ),

@@ -15,22 +15,20 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 
 import matplotlib.pyplot as plt
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
+from probprop import PBPClassifier, plot
 from probprop.report import render
 from report_sections import sections_of
 
 
 @cache
-def fitted(n_classes: int, n_members: int = 1) -> tuple:
+def fitted(n_classes: int) -> tuple:
     X, y = (load_breast_cancer if n_classes == 2 else load_wine)(return_X_y=True)
     model = PBPClassifier((8,), n_epochs=5, random_state=0)
-    if n_members > 1:
-        model = PBPEnsemble(model, n_members=n_members)
     return model.fit(X[::2], y[::2]), X[1::2], y[1::2]
 
 
-def sections(n_classes: int, n_members: int = 1, **options) -> dict:
-    model, X, y = fitted(n_classes, n_members)
+def sections(n_classes: int, **options) -> dict:
+    model, X, y = fitted(n_classes)
     names = [f"f{i}" for i in range(X.shape[1])]
     options = {"feature_names": names, "target": "kind", "held_out": True} | options
     return {s.title: s for s in sections_of(model, X, y, **options)}
@@ -112,22 +110,7 @@ def test_the_verdict_is_in_the_report_with_its_p_value():
     )
 
 
-def test_an_ensemble_is_shown_by_its_first_network():
-    made = sections(2, 3)
-    assert "The first of the 3 networks is shown" in made["Training"].text
-    assert ["Ensemble", "3 networks; below is the first"] in made["The model"].table[1]
-
-
-def test_an_ensemble_of_regressors():
-    X = np.random.RandomState(0).standard_normal((60, 2))
-    model = PBPEnsemble(PBPRegressor((4,), n_epochs=2), n_members=2, random_state=0)
-    model.fit(X, X[:, 0])
-    options = {"feature_names": ["a", "b"], "target": "y", "held_out": True}
-    made = sections_of(model, X, X[:, 0], **options)
-    assert "The first of the 2 networks is shown" in {s.title: s for s in made}["Training"].text
-
-
-def test_the_document_makes_no_requests():
+def test_the_document_asks_nothing_of_the_network():
     html = render("Kinds", list(sections(3).values()), footer="")
     assert not re.search(r"(src|href)=\"(?!data:|#)", html)
     assert html.count("<img ") == sum(len(s.figures) for s in sections(3).values())

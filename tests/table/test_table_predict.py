@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 import probprop
 from cli_tables import homes
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop.cli.application import run
 from probprop.estimators.kind import first_network
 from probprop.table import TableError, TableModel, fit_table_model, read_table
@@ -21,8 +21,6 @@ KINDS = {
     "numbers": ("price", PBPRegressor(3, n_epochs=2)),
     "two targets": (["price", "area"], PBPRegressor(3, n_epochs=2)),
     "classes": ("city", PBPClassifier(3, n_epochs=2)),
-    "ensemble": ("price", PBPEnsemble(PBPRegressor(3, n_epochs=2), 2)),
-    "ensemble of classifiers": ("city", PBPEnsemble(PBPClassifier(3, n_epochs=2), 2)),
 }
 
 
@@ -107,16 +105,6 @@ def test_python_and_the_command_make_the_same_model(tmp_path: Path, target: str)
     assert_array_equal(in_python.predict(frame), by_command.predict(frame))
 
 
-def test_ensembles_of_python_and_the_command_are_the_same(tmp_path: Path) -> None:
-    by_command = fitted_by_command(tmp_path, "price", "--n-members", "3", "--n-epochs", "2")
-    frame = read_table(tmp_path / "homes.csv")
-    ensemble = PBPEnsemble(PBPRegressor(n_epochs=2), 3)
-    in_python = fit_table_model(frame, "price", estimator=ensemble)
-    seeds = [member.random_state for member in in_python.estimator.estimators_]
-    assert seeds == [member.random_state for member in by_command.estimator.estimators_]
-    assert_array_equal(in_python.predict(frame), by_command.predict(frame))
-
-
 @pytest.mark.parametrize(
     ("estimator", "random_state", "expected"),
     [
@@ -124,13 +112,10 @@ def test_ensembles_of_python_and_the_command_are_the_same(tmp_path: Path) -> Non
         (PBPRegressor(2, n_epochs=1), 7, 7),
         (PBPRegressor(2, n_epochs=1), None, None),
         (PBPRegressor(2, n_epochs=1, random_state=3), 7, 3),
-        (PBPEnsemble(PBPRegressor(2, n_epochs=1), 2), 7, 7),
-        (PBPEnsemble(PBPRegressor(2, n_epochs=1), 2, random_state=3), 7, 3),
-        (PBPEnsemble(PBPRegressor(2, n_epochs=1, random_state=3), 2), 7, None),
     ],
 )
 def test_the_seed_is_for_estimators_without_one(
-    estimator: PBPRegressor | PBPEnsemble, random_state: int | None, expected: int | None
+    estimator: PBPRegressor, random_state: int | None, expected: int | None
 ) -> None:
     before = estimator.get_params()
     model = fit_table_model(HOMES, "price", estimator=estimator, random_state=random_state)

@@ -30,7 +30,7 @@ const RUN = {
   fit: (kernel, { X, y, X_new, settings }) => {
     const model = ProbpropLearning(kernel).fit(X, y, settings);
     const drawn = model.draw(X_new, 2, 5).flatMap((f) => Array.from(f));
-    return { ...model.predict(X_new), m_w: model.members.at(-1).posterior.m_w, drawn };
+    return { ...model.predict(X_new), m_w: model.posterior.m_w, drawn };
   },
   train: (kernel, { seed, ...task }) => {
     const random = seed === null ? null : kernel.randomState(seed);

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from browser import NEEDS_CHROMIUM, TOO_WIDE, Browser, assert_looks_as_before
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 
 pytest.importorskip("jinja2", reason="the page needs the extra cli")
 
@@ -164,7 +164,6 @@ CONTROLS = {
     "evidence cap": "#evidence_cap",
     "width": "#width",
     "depth": "[name=depth][value='2']",
-    "networks": "[name=n_members][value='5']",
     "noise": "[name=noise][value=input]",
     "tails": "[name=noise_tail][value=heavy]",
     "functions": "[name=functions]",
@@ -245,8 +244,6 @@ def test_what_is_drawn_is_what_the_estimator_predicts(shown: Browser, preset: st
     X = np.array([[point["x"]] for point in points(shown)])
     y = np.array([point["y"] for point in points(shown)])
     model: Any = PBPRegressor(**settings_of(shown))
-    if preset == "gap":
-        model = PBPEnsemble(model, 5, random_state=0)
     predicted = model.fit(X, y).predict_distribution(np.array(seen["X"])[:, np.newaxis])
     noise = np.broadcast_to(predicted.aleatoric_std, len(seen["X"]))
     lower, upper = predicted.interval(0.95)
@@ -282,7 +279,7 @@ def test_the_code_it_shows_makes_the_same_model(shown: Browser, tab: str) -> Non
     settle(shown)
     scope: dict[str, Any] = {}
     exec(shown.evaluate("document.querySelector('#python').textContent"), scope)
-    m_w = shown.evaluate("Array.from(play.active().view.model().members[0].posterior.m_w)")
+    m_w = shown.evaluate("Array.from(play.active().view.model().posterior.m_w)")
     fitted = np.concatenate([layer.ravel() for layer in scope["model"].posterior_.m_w])
     np.testing.assert_allclose(m_w, fitted, atol=1e-9)
 

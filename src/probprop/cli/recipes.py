@@ -14,7 +14,7 @@ from probprop.table.names import in_words
 
 OF_NETWORK = (
     *("hidden_layer_sizes", "n_epochs", "evidence_cap", "noise", "noise_tail"),
-    *("n_members", "dtype"),
+    "dtype",
 )
 """Options of one network, which imply ``--fast``."""
 
@@ -71,16 +71,13 @@ def estimator_of(
             return PBPClassifierCV(**common)
         return PBPRegressorCV(**common, support=support)
     from probprop.estimators.classifier import PBPClassifier
-    from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
 
     common["missing"] = "error" if missing == "error" else "marginalize"
     given = {k: v for k, v in options.items() if not (of_classes and k.startswith("noise"))}
-    n_members = given.pop("n_members", 1)
     if given.get("evidence_cap") == math.inf:
         given["evidence_cap"] = None
-    single = (PBPClassifier if of_classes else PBPRegressor)(**common, **given)
-    return single if n_members == 1 else PBPEnsemble(single, n_members, n_jobs=-1)
+    return (PBPClassifier if of_classes else PBPRegressor)(**common, **given)
 
 
 def selects(estimator: Any) -> bool:
@@ -91,13 +88,10 @@ def selects(estimator: Any) -> bool:
 def progress_of(
     terminal: Terminal, estimator: Any, text: str
 ) -> AbstractContextManager[Callable[[Any], None]]:
-    """Show the share of the work that is done, or count epochs.
-
-    The members of an ensemble make their epochs at the same time.
-    """
+    """Show the share of the work that is done, or count epochs."""
     if selects(estimator):
         return terminal.share(text)
-    return terminal.epochs(text, getattr(estimator, "n_epochs", None))
+    return terminal.epochs(text, estimator.n_epochs)
 
 
 def say_choice(terminal: Terminal, fitted: Any) -> None:

@@ -155,12 +155,6 @@ class Request:
             help="One network: Gaussian or heavy-tailed noise, for outliers.  [default: gaussian]"
         ),
     ] = None
-    n_members: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, max=1000, help="One network: ensemble of N, with different seeds."
-        ),
-    ] = None
     random_state: RandomState = DEFAULT_SEED
     dtype: Annotated[
         Literal["float64", "float32"] | None,

@@ -42,9 +42,9 @@ from probprop.data.shards import (
 )
 from probprop.data.sources import ArrayReader, Columnwise, Loaded, Piece, Schema, Source
 from probprop.data.tables import table_reader
-from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.estimators.kind import classes_of
-from probprop.inference.training import MapShards, Run, Shard, Work, usual_rounds
+from probprop.inference import training
+from probprop.inference.training import MapShards, Rows, Run, Shard, Work, usual_rounds
 from probprop.table.model import TableModel
 from probprop.table.names import TableError
 
@@ -249,7 +249,7 @@ def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) ->
 
 
 def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
-    """Return what makes more epochs of trainings as tasks, as `search.advance`, to the same bits.
+    """Return what makes more epochs of trainings as tasks, as `training.advance`, to the same bits.
 
     Their rows, which runs may share, are sent to the cluster once.
     """
@@ -274,9 +274,22 @@ def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
                 for run in runs
             ]
         made = client.gather(futures)
-        return [with_rows_of(*pair) for pair in zip(made, runs, strict=True)], None
+        return [own._replace(rows=run.rows) for own, run in zip(made, runs, strict=True)], None
 
     return advance
+
+
+def advanced(run: Run, n_epochs: int, *rows: Any) -> Run:
+    """Make the epochs of one training, on a worker; its rows do not come back."""
+    (run,), interrupt = training.advance([run._replace(rows=Rows(*rows))], n_epochs)
+    if interrupt is not None:
+        raise interrupt
+    return without_rows(run)
+
+
+def without_rows(run: Run) -> Run:
+    """Return a training without its rows, which are sent separately."""
+    return run._replace(rows=Rows(run.rows.X[:0], None, run.rows.y[:0]))
 
 
 def itself(value: T) -> T:

@@ -44,13 +44,6 @@ from probprop.estimators.cv.search import (
     in_a_file,
     stacked,
 )
-from probprop.estimators.ensemble import (
-    PBPEnsemble,
-    check_ensemble,
-    member_kind,
-    new_members,
-    seed_of,
-)
 from probprop.estimators.progress import Share, progress, progress_bar
 from probprop.inference.checkpoint import CheckpointFile, check_seed, settings_of, text_of
 from probprop.inference.plan import Plan
@@ -113,7 +106,7 @@ def fit(
 
     Parameters
     ----------
-    estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+    estimator : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPClassifierCV
         A clone of it is fitted. Outside memory, the last two select hyperparameters on a sample of
         20,000 rows, and train the networks of the folds on all rows: see Notes.
     source : tuple of arrays, DataFrame, str, path-like, iterable or callable
@@ -156,15 +149,15 @@ def fit(
     checkpoint : str or path-like, default=None
         File for the state of the training, written after a round, or a part of an epoch, at most
         once a second, and on Ctrl-C. The same call continues from it to the same bits; other data,
-        parameters or versions are refused. The `random_state` must be an int. Each member of an
-        ensemble, or network of a fold, has its number appended; the search, the word choice.
+        parameters or versions are refused. The `random_state` must be an int. For cross-validated
+        estimators the network of each fold has its number appended; the search, the word choice.
     callback : callable, default=None
         Called with the `Epoch` after each epoch; returning True stops the fit there. For a
         cross-validated estimator it is called with the share of the work that is done.
 
     Returns
     -------
-    PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+    PBPRegressor, PBPClassifier, PBPRegressorCV or PBPClassifierCV
         As its own `fit` gives it: nothing of it is on disk or on the cluster.
     TableModel
         If features of a table hold text, dates, or true and false.
@@ -193,7 +186,7 @@ def fit(
     """
     check_estimator(estimator)
     if checkpoint is not None:
-        check_seed(_random_state(estimator))
+        check_seed(estimator.random_state)
     asked = columnwise(target, features, drop, weight, error, na)
     on_cluster = client is not None or is_of_dask(
         source[0] if isinstance(source, tuple) else source
@@ -256,7 +249,7 @@ def predict(model: Any, X: Any, *, coverage: float = 0.95) -> dd.DataFrame:
 
 def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
     """Return the source of user input."""
-    network = clone(member_kind(estimator) if isinstance(estimator, PBPEnsemble) else estimator)
+    network = clone(estimator)
     if is_path(given) or (isinstance(given, list | tuple) and given and all(map(is_path, given))):
         from probprop.data.tables import file_source, table_reader
         from probprop.table.read import paths_of
@@ -288,17 +281,14 @@ def is_of_dask(given: Any) -> bool:
 
 def check_estimator(estimator: Any) -> None:
     """Refuse other objects than estimators of probprop, and parameters out of range."""
-    if isinstance(estimator, PBPEnsemble):
-        check_ensemble(estimator)
-    elif isinstance(estimator, Network | CrossValidated):
-        validation.check_parameters(estimator)
-        if isinstance(estimator, CrossValidated):
-            read_budget(estimator.budget)
-    else:
+    if not isinstance(estimator, Network | CrossValidated):
         raise TypeError(
-            "estimator must be a PBPRegressor, a PBPClassifier, a PBPEnsemble, a PBPRegressorCV or "
-            f"a PBPClassifierCV, not {type(estimator).__name__}."
+            "estimator must be a PBPRegressor, a PBPClassifier, a PBPRegressorCV or a "
+            f"PBPClassifierCV, not {type(estimator).__name__}."
         )
+    validation.check_parameters(estimator)
+    if isinstance(estimator, CrossValidated):
+        read_budget(estimator.budget)
 
 
 def columnwise(
@@ -324,14 +314,10 @@ def rows_here(
 ) -> Iterator[MemoryRows | DiskRows]:
     """Yield all rows of a source on this machine; None is no limit of memory."""
     n_sample = SAMPLE if isinstance(estimator, CrossValidated) else 0
-    seed = _random_state(estimator)
+    seed = estimator.random_state
     seed = seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
     with shards.read_here(source, limit, seed, test=test, n_sample=n_sample) as rows:
         yield rows
-
-
-def _random_state(estimator: Estimator) -> Any:
-    return seed_of(estimator) if isinstance(estimator, PBPEnsemble) else estimator.random_state
 
 
 def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
@@ -386,17 +372,8 @@ def train(
     if isinstance(model, CrossValidated):
         return fit_cross_validated(rows, model, n_rounds, checkpoint, callback)
     model.n_features_in_ = rows.schema.n_features
-    if not isinstance(model, PBPEnsemble):
-        _train_network(model, rows, n_rounds, checkpoint, callback)
-        warn_of_counts(model.history_, model.posterior_)
-        return model
-    members = new_members(model)
-    for i, member in enumerate(members):
-        path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
-        _train_network(member, rows, n_rounds, path, callback)
-    model.estimators_, model.likelihood_ = members, rows.schema.likelihood
-    epochs = [epoch for member in members for epoch in member.history_]
-    warn_of_counts(epochs, members[0].posterior_)
+    _train_network(model, rows, n_rounds, checkpoint, callback)
+    warn_of_counts(model.history_, model.posterior_)
     return model
 
 

@@ -23,7 +23,6 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import (
     check_labeled_data,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 Network = PBPRegressor | PBPClassifier
 CrossValidated = PBPRegressorCV | PBPClassifierCV
-Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
+Estimator = Network | CrossValidated
 
 _SHAPE = (
     "each block must be a tuple of arrays or frames with rows: (X, y), (X, y, sample_weight) or "

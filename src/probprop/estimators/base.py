@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from numbers import Real
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.estimators import validation
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.progress import progress_bar, say
@@ -120,45 +120,6 @@ class DistributionMixin:
         return np.moveaxis(quantiles, 0, 1)
 
 
-class PredictMixin(DistributionMixin):
-    """Predictions of a regressor, and of an ensemble, at known or uncertain inputs."""
-
-    classes_: Any
-
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
-    ) -> Array: ...
-    @overload
-    def predict(
-        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
-    ) -> tuple[FloatArray, FloatArray]: ...
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
-    ) -> Array | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation, noise included.
-
-        An ensemble of classifiers predicts the most probable class, or labels.
-
-        Parameters
-        ----------
-        X, X_std : array-like of shape (n_samples, n_features)
-            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
-        return_std : bool, default=False
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
-        """
-        predictive = self.predict_distribution(X, X_std=X_std)
-        if not is_classifier(self):
-            return (predictive.mean, predictive.std) if return_std else predictive.mean
-        if return_std:
-            raise ValueError("return_std=True is for regressors: give False for classes.")
-        classes: Array = predictive.most_probable(self.classes_)
-        return classes
-
-
 class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
     """A network trained by probabilistic backpropagation, of values or of classes."""
 
@@ -252,7 +213,7 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
         validation.check_parameters(self)
         given, before = Given(X, y, sample_weight, X_std, y_std), vars(self).copy()
         try:
-            data = validation.read(self, self, given, stream=False)
+            data = validation.read(self, given, stream=False)
             fit_network(self, data, callback, checkpoint)
         except BaseException:  # Ctrl-C too
             if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
@@ -264,7 +225,7 @@ class PBPEstimator(SavedMixin, BaseEstimator):  # type: ignore[misc]
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> None:
         """Do what `partial_fit` does."""
         validation.check_parameters(self)
-        go_on_with_network(self, validation.read(self, self, given, stream=True, classes=classes))
+        go_on_with_network(self, validation.read(self, given, stream=True, classes=classes))
 
     # ---- Prediction
 
@@ -369,23 +330,10 @@ def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]
     return training.train(run, repeat(1, left) if one_by_one else [left])
 
 
-def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: int) -> None:
-    """Train models that differ in their seeds in threads; on Ctrl-C all are left as they were."""
-    runs: list[Run] = []
-    for model in models:  # they have the same rows
-        runs.append(_begin(model, data, runs[0] if runs else None))
-    runs, interrupt = training.advance(runs, models[0].n_epochs, n_threads)
-    if interrupt is not None:
-        raise interrupt
-    for model, run in zip(models, runs, strict=True):
-        _publish_fit(model, data, run, list(run.made))
-
-
-def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) -> Run:
+def _begin(model: PBPEstimator, data: TrainingData) -> Run:
     plan = plan_of(model, data.likelihood)
     rng, n = check_random_state(model.random_state), model.n_epochs
-    standardizer = None if sibling is None else sibling.fitted.standardizer
-    before = training.start(plan, data.X, data.y, rng, standardizer, near_draw=n == 1)
+    before = training.start(plan, data.X, data.y, rng, near_draw=n == 1)
     return training.begin(
         plan, before, data.X, data.y, rng, n_epochs=n, weights=data.weights, y_std=data.y_std
     )

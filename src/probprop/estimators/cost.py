@@ -40,17 +40,15 @@ def cost_in_words(
 ) -> str:
     """Return a sentence about the processor time of a fit; empty if it is short.
 
-    The model has valid parameters; it may be an ensemble. `n_classes` is 1 for a regressor.
+    The model has valid parameters. `n_classes` is 1 for a regressor.
     `n_folds` is the number of folds of a cross-validation; None takes `cv`, an int. Among the
     `n_features` columns, `n_indicators` are 0 and 1 alone, which no encoding expands.
     """
     if selects := hasattr(model, "candidates"):
         most = _of_cv(model, n_samples, n_features, n_classes, n_folds, n_indicators)
     else:
-        member, n_members = getattr(model, "estimator", model), getattr(model, "n_members", 1)
-        hidden = check_layer_sizes(member.hidden_layer_sizes)
-        n_updates = n_members * n_samples * member.n_epochs
-        most = n_updates * _seconds_of_update(n_features, hidden, n_classes)
+        hidden = check_layer_sizes(model.hidden_layer_sizes)
+        most = n_samples * model.n_epochs * _seconds_of_update(n_features, hidden, n_classes)
     if most < WORTH_TELLING:
         return ""
     word = "up to" if selects else "about"

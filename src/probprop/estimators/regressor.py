@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.random import RandomState
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import FloatArray
 from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
-from probprop.estimators.base import PBPEstimator, PredictMixin, plan_of
+from probprop.estimators.base import DistributionMixin, PBPEstimator, plan_of
 from probprop.estimators.validation import Given, check_int, read_inputs
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import (
@@ -27,7 +27,7 @@ from probprop.inference.training import warn_of_counts
 from probprop.reference.prior import relevance
 
 
-class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
+class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
     The weights of a ReLU network have a factorized Gaussian posterior; the precisions of the
@@ -224,6 +224,32 @@ class PBPRegressor(PredictMixin, RegressorMixin, PBPEstimator):  # type: ignore[
         return self
 
     # ---- Prediction
+
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
+    ) -> FloatArray: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the mean of the target and, if asked, its standard deviation, noise included.
+
+        Parameters
+        ----------
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, which may be a sparse matrix, and standard deviations of their entries or None.
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
+        """
+        predictive = self.predict_distribution(X, X_std=X_std)
+        return (predictive.mean, predictive.std) if return_std else predictive.mean
 
     def predict_distribution(
         self,

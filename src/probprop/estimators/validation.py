@@ -358,7 +358,6 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "dtype": lambda value: check_option("dtype", value, ["float64", "float32"]),
     "engine": lambda value: check_option("engine", value, list(ENGINES)),
     "verbose": lambda value: check_scalar(value, "verbose", Integral, min_val=0),
-    "n_members": lambda value: check_int("n_members", value, 1),
     "n_jobs": _check_n_jobs,
     "n_shards": lambda value: check_int("n_shards", 1 if value is None else value, 1),
 }
@@ -526,19 +525,16 @@ def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Samples) -> Flo
 
 
 def read(
-    model: Any, estimator: Any, given: Given, *, stream: bool, classes: ArrayLike | None = None
+    model: Any, given: Given, *, stream: bool, classes: ArrayLike | None = None
 ) -> TrainingData:
-    """Check the samples and targets of a network, or of an ensemble whose members are like one.
-
-    In a `stream` they are like those before them, if there were any.
-    """
+    """Check the samples and targets of a network, in a `stream` like those before them."""
     known = getattr(model, "likelihood_", None) if stream else None
-    if is_classifier(estimator):
+    if is_classifier(model):
         return read_labels(model, given, known, stream=stream, classes=classes)
-    if estimator.output_layer == "full" and given.y_std is not None:
+    if model.output_layer == "full" and given.y_std is not None:
         raise ValueError("y_std is not available for output_layer='full': give None.")
-    noise_prior = estimator.noise_shape, estimator.noise_rate
-    return read_values(model, given, known, noise_prior, estimator.noise_tail)
+    noise_prior = model.noise_shape, model.noise_rate
+    return read_values(model, given, known, noise_prior, model.noise_tail)
 
 
 def read_values(

@@ -96,7 +96,7 @@ def report(
 
     Parameters
     ----------
-    model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV, PBPClassifierCV or TableModel
+    model : PBPRegressor, PBPClassifier, PBPRegressorCV, PBPClassifierCV or TableModel
         Fitted.
     X : table or array-like of shape (n, n_features)
         Samples to evaluate it on. The document contains up to 300 of them.

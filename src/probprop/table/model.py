@@ -24,7 +24,6 @@ from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.folds import time_folds
 from probprop.estimators.cv.policy import N_FOLDS
 from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
@@ -53,7 +52,7 @@ from probprop.table.target import (
 if TYPE_CHECKING:
     from probprop.estimators.base import Callback
 
-Estimator = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
+Estimator = PBPRegressor | PBPClassifier | PBPRegressorCV | PBPClassifierCV
 
 
 _SHOWN, _MOST_ROWS = 4, 40  # names, and columns, in the repr
@@ -69,7 +68,7 @@ class TableModel:
 
     Parameters
     ----------
-    estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+    estimator : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPClassifierCV
         Fitted on the encoded columns.
     encoder : TableEncoder
         Fitted on all columns that were chosen; some may be dropped.

@@ -10,8 +10,7 @@
  *   model.draw(X, n_functions, seed)         -> functions drawn from the posterior, on these rows
  *
  * Settings: {classes: false, n_features: 1, hidden: [50], n_epochs: 40, evidence_cap: null
- * (of classes 10), noise: "constant" or "input", noise_tail: "gaussian" or "heavy", n_members: 1,
- * seed: 0}. More members are a PBPEnsemble.
+ * (of classes 10), noise: "constant" or "input", noise_tail: "gaussian" or "heavy", seed: 0}.
  */
 const ProbpropLearning = (kernel) => {
   const DEFAULTS = {
@@ -21,7 +20,6 @@ const ProbpropLearning = (kernel) => {
     n_epochs: 40,
     noise: "constant",
     noise_tail: "gaussian",
-    n_members: 1,
     seed: 0,
   };
   const LEVEL = 0.95; // of the intervals
@@ -119,7 +117,9 @@ const ProbpropLearning = (kernel) => {
     return { ...posterior, alpha_noise, beta_noise, tail: [FIRST_TAIL], noise_network };
   }
 
-  function fitMember(X, y, settings) {
+  function fit(X, y, given = {}) {
+    const cap = given.classes ? CLASS_EVIDENCE_CAP : null;
+    const settings = { ...DEFAULTS, evidence_cap: cap, ...given };
     const { classes, n_features, n_epochs, evidence_cap, seed } = settings;
     const heavy = !classes && settings.noise_tail === "heavy";
     const noise_prior = classes ? UNIT_NOISE : PRIOR;
@@ -153,31 +153,12 @@ const ProbpropLearning = (kernel) => {
       epochs(burnIn + 1, n_epochs, 1);
     }
     random.free();
-    return member(posterior, units, settings);
-  }
-
-  // The seeds of an ensemble, as member_seeds in estimators/members.py.
-  function memberSeeds(seed, n_members) {
-    const random = kernel.randomState(seed);
-    const seeds = [seed];
-    while (seeds.length < n_members) {
-      const drawn = random.bits() & 0x7fffffff;
-      if (drawn < 0x7fffffff) seeds.push(drawn);
-    }
-    random.free();
-    return seeds;
-  }
-
-  function fit(X, y, given = {}) {
-    const evidence_cap = given.classes ? CLASS_EVIDENCE_CAP : null;
-    const settings = { ...DEFAULTS, evidence_cap, ...given };
-    const seeds = memberSeeds(settings.seed, settings.n_members);
-    return ensemble(seeds.map((seed) => fitMember(X, y, { ...settings, seed })));
+    return fitted(posterior, units, settings);
   }
 
   // ---- Predictions
 
-  function member(posterior, units, { classes }) {
+  function fitted(posterior, units, { classes }) {
     const level = posterior.beta_noise[0] / (posterior.alpha_noise[0] - 1);
     const { mean: y_mean, scale: y_scale } = units.target;
 
@@ -202,59 +183,26 @@ const ProbpropLearning = (kernel) => {
       }
       const { m_log, v_log } = logNoise(rows, mean.length);
       const noise = (m, i) => Math.sqrt(level * Math.exp(m + 0.5 * v_log[i])) * y_scale;
-      return {
+      const predicted = {
         mean: mean.map((m) => m * y_scale + y_mean),
         epistemic_std: variance.map((v) => Math.sqrt(v) * y_scale),
         aleatoric_std: m_log.map(noise),
-        tail: v_log,
       };
-    }
-
-    // A function with weights drawn from the posterior, on some rows.
-    function draw(X, random) {
-      const z = random.normals(posterior.m_w.length);
-      const w = posterior.m_w.map((m, i) => m + Math.sqrt(posterior.v_w[i]) * z[i]);
-      const f = kernel.sampled(posterior.sizes, w, units.ofRows(X));
-      return f.map((value) => value * y_scale + y_mean);
-    }
-
-    return { posterior, classes, predict, draw };
-  }
-
-  const average = (arrays) =>
-    arrays[0].map((_, i) => arrays.reduce((sum, a) => sum + a[i], 0) / arrays.length);
-
-  // The equal mixture of the members.
-  function ensemble(members) {
-    function predict(X) {
-      const each = members.map((one) => one.predict(X));
-      if (members[0].classes) return { probability: average(each.map((p) => p.probability)) };
-      const mean = average(each.map((p) => p.mean));
-      const v_model = average(
-        each.map((p) => p.epistemic_std.map((s, i) => s ** 2 + (p.mean[i] - mean[i]) ** 2)),
-      );
-      const v_noise = average(each.map((p) => p.aleatoric_std.map((s) => s ** 2)));
-      const stacked = (name) => each.flatMap((p) => Array.from(p[name]));
-      const names = ["mean", "epistemic_std", "aleatoric_std", "tail"];
-      const stacks = Object.fromEntries(names.map((name) => [name, stacked(name)]));
-      return {
-        mean,
-        epistemic_std: v_model.map(Math.sqrt),
-        aleatoric_std: v_noise.map(Math.sqrt),
-        ...kernel.interval({ weights: members.map(() => 1), ...stacks }, LEVEL),
-      };
+      return { ...predicted, ...kernel.interval({ weights: [1], ...predicted, tail: v_log }, LEVEL) };
     }
 
     function draw(X, n_functions, seed) {
-      const random = kernel.randomState(seed);
-      const functions = Array.from({ length: n_functions }, (_, i) =>
-        members[i % members.length].draw(X, random),
-      );
+      const [random, rows] = [kernel.randomState(seed), units.ofRows(X)];
+      const functions = Array.from({ length: n_functions }, () => {
+        const z = random.normals(posterior.m_w.length);
+        const w = posterior.m_w.map((m, i) => m + Math.sqrt(posterior.v_w[i]) * z[i]);
+        return kernel.sampled(posterior.sizes, w, rows).map((value) => value * y_scale + y_mean);
+      });
       random.free();
       return functions;
     }
 
-    return { members, predict, draw };
+    return { posterior, predict, draw };
   }
 
   return { fit };

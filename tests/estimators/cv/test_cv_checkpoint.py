@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
 from limits import Limits
-from probprop import Candidate, PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import Candidate
 from probprop.estimators.cv import policy, search
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
@@ -139,38 +139,8 @@ def test_what_would_not_be_the_same_search_is_refused(tmp_path: Path) -> None:
     refused("is of other data", small(cv=KFold(3)), X, -Y)
     refused("is of other data", small(cv=KFold(3)), X, Y, 1.0 + np.arange(150))
     refused("is of other data", small(cv=KFold(5)))  # other folds
-    for model, match in (
-        (small(random_state=None), "random_state must be an int"),
-        (PBPEnsemble(), "random_state must be an int"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            model.fit(X, Y, checkpoint=tmp_path / "other")
-
-
-@pytest.mark.parametrize("n_shards", [None, 2])
-@pytest.mark.parametrize("kind", [PBPRegressor, PBPClassifier])
-@pytest.mark.filterwarnings("ignore::probprop.inference.training.UpdateWarning")
-def test_an_ensemble_resumes_to_the_same_bits(kind: Any, n_shards: Any, tmp_path: Path) -> None:
-    n_copies = 1 + 1000 // len(Y)  # enough samples for two shards
-    y = np.tile(Y if kind is PBPRegressor else LABELS, n_copies)
-    rows = np.tile(X, (n_copies, 1))
-
-    def new() -> PBPEnsemble:
-        member = kind((4,), n_epochs=6, n_shards=n_shards, random_state=0)
-        return PBPEnsemble(member, n_members=3, n_jobs=2)
-
-    def stop(epoch: Any) -> None:
-        if epoch.n_iter == 4:
-            raise Stop
-
-    never_stopped, path = bits(new().fit(rows, y)), tmp_path / "run.ckpt"
-    with pytest.raises(Stop):
-        new().fit(rows, y, checkpoint=path, callback=stop)
-    seen: list[int] = []
-    resumed = new().fit(rows, y, checkpoint=path, callback=lambda e: bool(seen.append(e.n_iter)))
-    assert bits(resumed) == never_stopped
-    assert len(seen) < 18
-    assert sorted(p.name for p in tmp_path.iterdir()) == [f"run.ckpt.{i}" for i in range(3)]
+    with pytest.raises(ValueError, match="random_state must be an int"):
+        small(random_state=None).fit(X, Y, checkpoint=tmp_path / "other")
 
 
 SCRIPT = """

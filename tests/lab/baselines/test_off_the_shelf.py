@@ -112,9 +112,6 @@ def test_ours_are_made_from_the_job() -> None:
     job = Job("field", "yacht", 0, "PBP", seed=5, hidden=(7,))
     single = methods.find("PBP").make(job)
     assert (single.hidden_layer_sizes, single.n_epochs, single.random_state) == ((7,), 40, 5)
-    ensemble = methods.find("PBP ensemble").make(job)
-    assert (ensemble.n_members, ensemble.random_state) == (5, 5)
-    assert ensemble.estimator.get_params() == single.get_params()
     for name, budget in (("PBPRegressorCV", "good"), ("PBPRegressorCV fast", "fast")):
         model = methods.find(name).make(job)
         assert isinstance(model, PBPRegressorCV)

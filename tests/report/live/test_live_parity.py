@@ -102,7 +102,6 @@ def test_no_kind_of_model_is_left_out() -> None:
     assert kinds == {
         "PBPRegressor",
         "PBPClassifier",
-        "PBPEnsemble",
         "PBPRegressorCV",
         "PBPClassifierCV",
     }

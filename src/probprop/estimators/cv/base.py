@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -23,6 +24,7 @@ from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
+from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, Support
@@ -45,8 +47,8 @@ from probprop.estimators.cv.search import (
     in_a_file,
     outputs_of,
 )
-from probprop.estimators.ensemble import Member, as_it_was_on_failure, branch
 from probprop.estimators.progress import Share, progress, say
+from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.shapley import BACKGROUND, evenly
 from probprop.estimators.validation import (
     Given,
@@ -62,6 +64,8 @@ from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import member_moments
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import map_in_threads, warn_of_counts
+
+Member = PBPRegressor | PBPClassifier
 
 _BLOCK = 1 << 14  # rows at a time, if values are missing
 
@@ -198,7 +202,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _start_afresh(self, given: Given, **options: Any) -> list[Epoch]:
         """Do what `fit` does; return the passes of all members."""
         check_parameters(self)
-        with as_it_was_on_failure(self):
+        with _as_it_was_on_failure(self):
             found = self._searched(given, **options)
         if found.interrupted:
             kept = f"The best so far is kept: {self.groups_[0].candidate.in_words}."
@@ -266,7 +270,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not self.__sklearn_is_fitted__():
             return self._start_afresh(given, classes=classes)
         check_parameters(self)
-        with as_it_was_on_failure(self):
+        with _as_it_was_on_failure(self):
             data = self._read(given, stream=True, classes=classes)
             n, n_folds = len(data.y), self._n_folds
             folds = folds_in_turn(n, n_folds, self.n_samples_seen_)
@@ -461,6 +465,17 @@ def _networks(members: Sequence[Any]) -> Networks:
     return [(member.posterior_, member.standardizer_) for member in members]
 
 
+@contextmanager
+def _as_it_was_on_failure(model: Any) -> Iterator[None]:
+    """On an error, and on Ctrl-C, put the attributes of the model back."""
+    before = vars(model).copy()
+    try:
+        yield
+    except BaseException:
+        model.__dict__ = before
+        raise
+
+
 def absorbed(
     members: Sequence[Member], data: TrainingData, folds: Sequence[Fold], n_threads: int
 ) -> list[Member]:
@@ -470,7 +485,8 @@ def absorbed(
         member, fold = pair
         if not len(fold.train):
             return member
-        following = branch(member)
+        following = copy(member)
+        following.history_ = [*member.history_]  # the others are replaced, not changed
         go_on_with_network(following, data[fold.train])
         return following
 

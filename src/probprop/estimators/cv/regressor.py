@@ -90,7 +90,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Precision of the weights.
     n_jobs : int, default=None
         Number of threads. The result does not depend on it. None is 1 outside of a
-        ``joblib.parallel_config``, -1 all processors. With the backend "dask", all workers train.
+        ``joblib.parallel_config``, -1 all processors.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
@@ -370,7 +370,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         if given.y_std is not None:
             raise ValueError(
                 "PBPRegressorCV takes no known errors of the targets, y_std: it may predict a "
-                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor or PBPEnsemble."
+                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor."
             )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)

@@ -21,8 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
-from joblib.parallel import BACKENDS, get_active_backend
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
@@ -55,7 +53,7 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import output_moments, with_output_layer
 from probprop.inference.standardize import measure, with_usual_target_scale
-from probprop.inference.training import Fitted, Rows, Run
+from probprop.inference.training import Fitted, Run, advance
 
 # The stages of a search.
 COMPARING, TRAINING, CALIBRATING = "comparing candidates", "training the best", "calibrating"
@@ -79,50 +77,6 @@ Report = Callable[[Share], object]
 Advanced = tuple[list[Run], BaseException | None]
 # Makes epochs of every training, with a number of threads; returns what ended them early.
 Step = Callable[[Sequence[Run], int, int], Advanced]
-
-
-# ---- Trainings in parallel: in threads of this process, or as tasks of a joblib backend
-
-
-def is_elsewhere() -> bool:
-    """Whether a `joblib.parallel_config` names a backend with its own workers, such as Dask.
-
-    The backends of this machine are left to the threads of the kernel, which copy no rows.
-    """
-    backend, _ = get_active_backend()
-    own = ("loky", "multiprocessing", "sequential", "threading")
-    return type(backend) not in [BACKENDS.get(name) for name in own]
-
-
-def advance(runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
-    """Make more epochs of every training, to the same bits wherever.
-
-    A backend with its own workers uses all of them, whatever `n_threads` is.
-    """
-    if not is_elsewhere():
-        return training.advance(runs, n_epochs, n_threads)
-    # Arrays that are arguments of their own go to the workers once, however many runs share them.
-    tasks = (delayed(advanced)(without_rows(run), n_epochs, *run.rows) for run in runs)
-    made = Parallel(n_jobs=-1, batch_size=1)(tasks)
-    return [with_rows_of(*pair) for pair in zip(made, runs, strict=True)], None
-
-
-def advanced(run: Run, n_epochs: int, *rows: Any) -> Run:
-    """Make the epochs of one training, on a worker; its rows do not come back."""
-    (run,), interrupt = training.advance([run._replace(rows=Rows(*rows))], n_epochs)
-    if interrupt is not None:
-        raise interrupt
-    return without_rows(run)
-
-
-def without_rows(run: Run) -> Run:
-    """Return a training without its rows, which are sent separately."""
-    return run._replace(rows=Rows(run.rows.X[:0], None, run.rows.y[:0]))
-
-
-def with_rows_of(run: Run, before: Run) -> Run:
-    """Return a returned training with its rows."""
-    return run._replace(rows=before.rows)
 
 
 # ---- Trials

@@ -12,7 +12,6 @@ const PROTOCOLS = {
     evidence_cap: null,
     noise: "constant",
     noise_tail: "gaussian",
-    n_members: 1,
   },
   // PBPRegressorCV often selects these for few samples; it calibrates out of fold, too.
   long: {
@@ -21,7 +20,6 @@ const PROTOCOLS = {
     evidence_cap: null,
     noise: "input",
     noise_tail: "gaussian",
-    n_members: 5,
   },
 };
 
@@ -59,7 +57,6 @@ const Controls = (changed) => {
     form.depth.value = String(settings.hidden.length);
     form.noise.value = settings.noise;
     form.noise_tail.value = settings.noise_tail;
-    form.n_members.value = String(settings.n_members);
     label();
   }
   const read = () => ({
@@ -68,7 +65,6 @@ const Controls = (changed) => {
     evidence_cap: chosen("evidence_cap"),
     noise: form.noise.value,
     noise_tail: form.noise_tail.value,
-    n_members: Number(form.n_members.value),
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", ({ target }) => {
@@ -84,25 +80,22 @@ function inPython(points, settings, classes) {
   const list = (values) => `[${values.join(", ")}]`;
   const X = points.map(({ x, y }) => (classes ? `[${x}, ${y}]` : `[${x}]`));
   const y = points.map((point) => (classes ? point.label : point.y));
-  const { hidden, n_epochs, evidence_cap, noise, noise_tail, n_members, seed } = settings;
+  const { hidden, n_epochs, evidence_cap, noise, noise_tail, seed } = settings;
   const name = classes ? "PBPClassifier" : "PBPRegressor";
   const given = [
     `(${hidden.join(", ")}${hidden.length === 1 ? "," : ""})`,
     `n_epochs=${n_epochs}`,
     `evidence_cap=${evidence_cap === null ? "None" : evidence_cap}`,
     ...(classes ? [] : [`noise="${noise}"`, `noise_tail="${noise_tail}"`]),
-    ...(n_members === 1 ? [`random_state=${seed}`] : []),
+    `random_state=${seed}`,
   ];
-  const network = `${name}(\n    ${given.join(",\n    ")},\n)`;
-  const several = `PBPEnsemble(network, n_members=${n_members}, random_state=${seed})`;
-  const model = n_members === 1 ? `model = ${network}` : `network = ${network}\nmodel = ${several}`;
   const predict = classes ? "p = model.predict_proba(X)" : "mean, std = model.predict(X, return_std=True)";
   return [
-    `from probprop import ${n_members === 1 ? name : `PBPEnsemble, ${name}`}`,
+    `from probprop import ${name}`,
     "",
     `X = ${list(X)}`,
     `y = ${list(y)}`,
-    `${model}`,
+    `model = ${name}(\n    ${given.join(",\n    ")},\n)`,
     "model.fit(X, y)",
     predict,
   ].join("\n");

@@ -100,7 +100,7 @@
     readout.textContent = hover ? tab.view.wordsAt(hover) : WELCOME[tab.name];
     const n = points.length;
     const { n_epochs } = tab.settings;
-    const updates = (n * n_epochs * tab.settings.n_members).toLocaleString("en");
+    const updates = (n * n_epochs).toLocaleString("en");
     element("status").textContent =
       n === 0
         ? "Before the first point: the prior."

@@ -247,7 +247,7 @@ def test_what_auto_chose_has_a_table_of_its_own() -> None:
     chosen = {**row("wine", "PBP 100", 9, 0.1), **settings, "chosen_epochs": 60}
     titles = dict(report.summaries(CLASSES, [*ROWS, chosen]))
     [line] = titles["What was chosen (number of splits)"][1]
-    assert line == ["wine", "PBP 100", "16 ramps (1)", "50 (1)", "3 (1)", "60"]
+    assert line == ["wine", "PBP 100", "16 bins (1)", "50 (1)", "3 (1)", "60"]
 
 
 def test_the_picture_has_a_line_per_set_and_a_mark_per_method() -> None:

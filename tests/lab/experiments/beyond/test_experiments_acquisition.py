@@ -148,7 +148,7 @@ def test_rows_that_are_needed_for_the_error_at_random() -> None:
 def test_the_figure_has_a_mark_per_strategy_that_was_run() -> None:
     rows = [row(k, m, 2.0 + 0.1 * k * len(m)) for k in range(3) for m in acquisition.METHODS]
     [(figure, words)] = acquisition_figure.figures(acquisition.records(rows))
-    assert [ax.get_title() for ax in figure.axes] == ["ensemble", "PBPRegressorCV"]
+    assert [ax.get_title() for ax in figure.axes] == ["five seeds", "PBPRegressorCV"]
     assert [len(ax.containers) for ax in figure.axes] == [2, 1]
     assert words.endswith(": yacht")
     assert acquisition_figure.figures([]) == []

@@ -66,14 +66,14 @@ def pair(dataset: str, gains: list[float], coverage: float = 0.95) -> list[Row]:
 # ---- The jobs
 
 
-def test_the_default_is_nine_sets_four_methods_and_two_depths() -> None:
+def test_the_default_is_nine_sets_three_methods_and_two_depths() -> None:
     jobs = AUTO.jobs(Selection())
     assert {job.method for job in jobs} == set(methods.OURS)
     assert len({job.dataset for job in jobs}) == 9
     assert {job.n_epochs for job in jobs} == {40}
     n_splits = {name: 0 for name in protocol.dataset_names()[:-1]}
     for job in jobs:
-        if (job.method, len(job.hidden)) == ("PBP ensemble", 2):
+        if (job.method, len(job.hidden)) == ("PBP", 2):
             n_splits[job.dataset] += 1
     assert (n_splits["yacht"], n_splits["kin8nm"]) == (10, 3)
     assert sum(n_splits.values()) == 5 * 10 + 4 * 3
@@ -87,8 +87,8 @@ def test_what_chooses_its_layers_is_run_once() -> None:
 
 
 def test_a_selection_is_obeyed() -> None:
-    jobs = AUTO.jobs(Selection(["kin8nm"], 7, methods=["PBP", "PBP ensemble"]))
-    assert len(jobs) == 2 * 2 * 7
+    jobs = AUTO.jobs(Selection(["kin8nm"], 7, methods=["PBP"]))
+    assert len(jobs) == 2 * 7
     with pytest.raises(ValueError, match=r"auto has the methods PBP, .* only, not GP"):
         AUTO.jobs(Selection(["yacht"], methods=["PBP", "GP"]))
 
@@ -99,8 +99,7 @@ def test_what_is_compared_is_made_from_the_job() -> None:
     # A constant column is at 0, unlike in Table 1.
     assert type(made["PBP"]) is PBPRegressor
     expected = PBPRegressor((8, 8), random_state=7).get_params()
-    assert made["PBP"].get_params() == made["PBP ensemble"].estimator.get_params() == expected
-    assert (made["PBP ensemble"].n_members, made["PBP ensemble"].random_state) == (5, 7)
+    assert made["PBP"].get_params() == expected
     cv = {budget: PBPRegressorCV(budget=budget, random_state=7) for budget in ("fast", "good")}
     assert made[FAST].get_params() == cv["fast"].get_params()
     assert made[CV].get_params() == cv["good"].get_params()
@@ -109,7 +108,7 @@ def test_what_is_compared_is_made_from_the_job() -> None:
 # ---- A row
 
 
-@pytest.mark.parametrize("method", ["PBP", "PBP ensemble", FAST])
+@pytest.mark.parametrize("method", ["PBP", FAST])
 def test_a_row_says_what_was_chosen(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = load_diabetes(return_X_y=True)
     parts = X[:40], y[:40], X[40:60], y[40:60]
@@ -131,7 +130,7 @@ def test_a_row_says_what_was_chosen(method: str, monkeypatch: pytest.MonkeyPatch
 def test_differences_are_paired_within_a_network() -> None:
     deep = [
         row("yacht", "PBP", 0, 50.0, hidden=(50, 50)),
-        row("yacht", "PBP ensemble", 0, 40.0, hidden=(50, 50)),
+        row("yacht", FAST, 0, 40.0, hidden=(50, 50)),
     ]
     alone = [row("yacht", CV, 9, 1000.0)]  # a split PBP was not run on
     records = {
@@ -145,21 +144,20 @@ def test_differences_are_paired_within_a_network() -> None:
     assert first["rmse_gain_se"] == pytest.approx(0.5)
     assert first["slower"] == pytest.approx(30.0)
     assert records["PBP", 1]["log_likelihood_gain"] is None
-    assert records["PBP ensemble", 2]["log_likelihood_gain"] == pytest.approx(-10.0)
-    assert records["PBP ensemble", 2]["network"] == "50-50"
+    assert records[FAST, 2]["log_likelihood_gain"] == pytest.approx(-10.0)
+    assert records["PBP", 2]["network"] == "50-50"
     more = AUTO.records(pair("yacht", [0.1, 0.5]) + alone)
     assert [r["log_likelihood_gain"] for r in more if r["method"] == CV] == [pytest.approx(0.3)]
 
 
 def test_all_are_compared_with_the_papers_protocol() -> None:
-    values = {"PBP": 0.0, "PBP ensemble": 1.0, FAST: 5.0, CV: 8.0}
+    values = {"PBP": 0.0, FAST: 5.0, CV: 8.0}
     rows = [row("yacht", name, 0, value) for name, value in values.items()]
     gains = {r["method"]: r["log_likelihood_gain"] for r in AUTO.records(rows)}
     assert gains == {**values, "PBP": None}
     [(title, (_, cells))] = report.summaries(AUTO, rows)
     assert title == "Differences on the same splits"
     assert [line[2] for line in cells] == [
-        "PBP ensemble − PBP",
         "PBPRegressorCV fast − PBP",
         "PBPRegressorCV − PBP",
     ]

@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from probprop.cli import methods as own
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.ensemble import PBPEnsemble
 from probprop_lab.experiments.harness.job import Job
 from probprop_lab.experiments.harness.methods import Method, shared
 
@@ -40,10 +39,6 @@ def _wider(job: Job) -> PBPClassifier:
     )
 
 
-def _ensemble(job: Job) -> PBPEnsemble:
-    return PBPEnsemble(_pbp(job), n_jobs=1)
-
-
 def _mlp(job: Job) -> Pipeline:
     return make_pipeline(StandardScaler(), MLPClassifier(random_state=job.seed))
 
@@ -60,7 +55,6 @@ KNOWN = {
     for method in [
         Method("PBP", _pbp, 1.0),
         Method("PBP 100", _wider, 2.0),
-        Method("PBP ensemble", _ensemble, 5.0),
         _SHARED["PBPClassifierCV"],
         _SHARED["LogisticRegression"],
         Method(BASE, _mlp, 1.0),

@@ -296,7 +296,7 @@ def _line(method: str, records: Sequence[Record]) -> list[str]:
 
 EXPERIMENT = Experiment(
     name="classification",
-    title="Results of nine classifiers",
+    title="Results of eight classifiers",
     text="PBPClassifier with its defaults (50 hidden units, 40 epochs, evidence cap 10), and "
     "PBPClassifierCV, which selects its hyperparameters by cross-validation, compared with "
     "scikit-learn's logistic regression, multi-layer perceptron and Gaussian process on "

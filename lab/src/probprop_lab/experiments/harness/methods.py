@@ -33,7 +33,6 @@ OWN_COST = 1000.0
 """The cost of a method of which nothing is known."""
 
 _TUNING_EVALUATIONS = 30  # of the paper's search, section 5.1
-_ENSEMBLE_MEMBERS = 5
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,6 @@ def _ebp(job: Job) -> Any:
 # ---- What a user would pick: ours, and others out of the box
 
 
-def _ensemble(job: Job) -> Any:
-    from probprop.estimators.ensemble import PBPEnsemble
-
-    return PBPEnsemble(pbp(job), _ENSEMBLE_MEMBERS, random_state=job.seed)
-
-
 def _fast_cv(job: Job) -> Any:
     from probprop.estimators.cv.regressor import PBPRegressorCV
 
@@ -184,7 +177,6 @@ KNOWN = {
         Method("EP", _ep, 200.0),
         Method("LA", _la, 10.0),
         Method("EBP", _ebp, 200.0),
-        Method("PBP ensemble", _ensemble, 5.0),
         Method("PBPRegressorCV fast", _fast_cv, 20.0),
         _SHARED[BEST],
         _SHARED["BayesianRidge"],
@@ -227,8 +219,8 @@ KNOWN = {
 COMPARED = ["PBP", "VI", "BP", "HMC", WEAK_HMC, "EP", "LA", "EBP"]
 """PBP, and what the paper compares it with."""
 
-OURS = ["PBP", "PBP ensemble", "PBPRegressorCV fast", BEST]
-"""PBP, an ensemble of five, and the choice by cross-validation with two budgets."""
+OURS = ["PBP", "PBPRegressorCV fast", BEST]
+"""PBP, and the choice by cross-validation with two budgets."""
 
 FIELD = ["PBP", BEST, *(k for k in KNOWN if k not in (PLAIN, *OURS, *COMPARED))]
 """PBP, our best, and what a user would pick."""
