@@ -86,12 +86,15 @@ _SPARSE = f"{_N_NUMBERS} numbers and {_N_CODES:,} categories, sparse,"
 _ARRAY = f"{_N_NUMBERS} numbers and {_N_CODES:,} categories, array,"
 _TABLE = f"default, table of {_N_NUMBERS} numbers,"
 _TEXT = f"default, table of {_N_NUMBERS} numbers and text of {_N_CODES:,} levels,"
+_GAPS = f"{_TABLE} 5 % of one missing,"
+_TEXT_GAPS = f"{_TEXT} 5 % of a number missing,"
 _CENTERED = f"{_N_NUMBERS} columns of 64 centered ramps, array,"
 _RAMPS = {n: f"{_N_NUMBERS} columns of {n} ramps, sparse," for n in (16, 32)}
 # Of what, and at most how many times that.
 _MOST = {
     _SPARSE: (_NUMBERS, 1.2),
     _TEXT: (_TABLE, 1.2),
+    _TEXT_GAPS: (_GAPS, 1.2),
     **{name: (_CENTERED, 1.0 / 3.0) for name in _RAMPS.values()},
 }
 
@@ -116,12 +119,16 @@ def _default_fits(effort: Effort) -> dict[str, Work]:
     numbers, codes = rng.standard_normal((n, _N_NUMBERS)), rng.randint(n_levels, size=n)
     y = np.sin(numbers[:, 0]) + rng.standard_normal(n_levels)[codes] + 0.1 * rng.standard_normal(n)
     table = pd.DataFrame(numbers, columns=[f"number {i}" for i in range(_N_NUMBERS)])
-    both = table.assign(text=[f"level {code}" for code in codes])
-    model = PBPRegressorCV(random_state=0)
-    return {
-        f"{_TABLE} float32": lambda: model.fit(table, y),
-        f"{_TEXT} float32": lambda: model.fit(both, y),
+    gaps = table.assign(**{"number 3": table["number 3"].mask(rng.uniform(size=n) < 0.05)})
+    text = [f"level {code}" for code in codes]
+    tables = {
+        _TABLE: table,
+        _TEXT: table.assign(text=text),
+        _GAPS: gaps,
+        _TEXT_GAPS: gaps.assign(text=text),
     }
+    model = PBPRegressorCV(random_state=0)
+    return {f"{name} float32": lambda X=X: model.fit(X, y) for name, X in tables.items()}  # type: ignore[misc]
 
 
 def _encoded_fits(effort: Effort, dtype: str) -> dict[str, Work]:

@@ -185,20 +185,63 @@ static int64_t first_layer_listed(T* w, int n_inputs, int n_run, int n_common, P
     return undone;
 }
 
+// The filled inputs of a point, which have a variance: their updates, as in the layers between, or
+// what they add to (13)(14).
+template <typename T, int n_vec>
+static int64_t update_filled(T* w, const Point<T>& point, const T* d_m_, const T* c_) {
+    constexpr int lanes = Simd<T>::lanes;
+    int64_t undone = 0;
+    for (int k = point.n; k < point.n + point.n_filled; ++k) {
+        Vec<T> m[n_vec], v[n_vec], m_new[n_vec], v_new[n_vec];
+        T* at = load_row<T, n_vec>(w, point.input[k], m, v);
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            const Vec<T> d_m = load(d_m_ + b * lanes), d_v2 = d_m * d_m - load(c_ + b * lanes);
+            const Vec<T> p = v[b] * (d_m * point.x[k] + d_v2 * m[b] * point.v[k]);
+            m_new[b] = m[b] + p;
+            v_new[b] = v[b] - p * p + (d_v2 * v[b] * point.x2[k]) * v[b];
+        }
+        undone += check_updates<T, n_vec>(at, at + n_vec * lanes, m_new, v_new);
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            store(at + b * lanes, m_new[b]);
+            store(at + (n_vec + b) * lanes, v_new[b]);
+        }
+    }
+    return undone;
+}
+template <typename T, int n_vec>
+static void add_filled(T* w, const Point<T>& point, T* m_a, T* v_a) {
+    constexpr int lanes = Simd<T>::lanes;
+    for (int k = point.n; k < point.n + point.n_filled; ++k) {
+        Vec<T> m[n_vec], v[n_vec];
+        load_row<T, n_vec>(w, point.input[k], m, v);
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            store(m_a + b * lanes, load(m_a + b * lanes) + m[b] * point.x[k]);
+            store(v_a + b * lanes,
+                  load(v_a + b * lanes) + v[b] * point.x2[k] + (m[b] * m[b]) * point.v[k]);
+        }
+    }
+}
+
 template <typename T, Weights weights>
 static int64_t first_layer(Network<T>& net) {
     HiddenLayer<T>& layer = net.hidden[0];
     const bool listed = net.next.input != nullptr;
+    const bool updates = weights == Weights::updated && net.point.n_filled > 0;
     int64_t undone = 0;
     for (int b = 0; b < layer.n_blocks; ++b) {
         const int first = layer.blocks[b].first * Simd<T>::lanes;
         T *w = weight_at(layer, b, 0), *m_a = layer.m_a + first, *v_a = layer.v_a + first;
         const T *d_m = layer.d_m + first, *c = layer.d_v + first;
 #define PROBPROP_BLOCK(n)                                                                        \
+    if (updates) undone += update_filled<T, n>(w, net.point, d_m, c);                            \
     undone += listed ? first_layer_listed<T, n, weights>(w, layer.n_in, net.n_run, net.n_common, \
                                                          net.point, d_m, c, net.next, m_a, v_a)  \
                      : first_layer_block<T, n, weights>(w, layer.n_in + 1, net.point.x, d_m, c,  \
-                                                        net.next.x, net.next.x2, m_a, v_a)
+                                                        net.next.x, net.next.x2, m_a, v_a);      \
+    if (net.next.n_filled > 0) add_filled<T, n>(w, net.next, m_a, v_a)
         switch (layer.blocks[b].n_vec) {
             case 1: PROBPROP_BLOCK(1); break;
             case 2: PROBPROP_BLOCK(2); break;

@@ -95,6 +95,7 @@ std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradi
     const Rows X = rows_of(X_);
     check_sizes(sizes);
     check(sizes.back() == 1, "the gradient is defined for one output");
+    check(X.filled.indptr == nullptr, "rows with filled inputs have no gradient");
     const size_t n = count_rows(X), n_features = count_columns(X);
     Out1<double> m = new_array<double>(n), v = new_array<double>(n);
     Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
@@ -211,8 +212,10 @@ void define_rows(nb::module_& m) {
                            "Rows of which only inputs that are not 0 are looked at.")
         .def(nb::init<In1<int64_t>, In1<int32_t>, ListedRows::Values, int>(), "indptr"_a,
              "indices"_a, "values"_a, "n_inputs"_a, "Compressed rows (CSR).")
-        .def(nb::init<AnyMatrix, std::shared_ptr<BasisArrays>>(), "X"_a, "basis"_a,
-             "The columns of X by a basis.");
+        .def(nb::init<AnyMatrix, std::shared_ptr<BasisArrays>,
+                      const std::optional<ListedRows::FilledInputs>&>(),
+             "X"_a, "basis"_a, "filled"_a = nb::none(),
+             "The columns of X by a basis; where they are NaN the inputs that are filled.");
 }
 
 using SweepReturn = std::tuple<double, double, int64_t, int64_t>;

@@ -266,12 +266,42 @@ class ListedRows {
 
     ListedRows(In1<int64_t> indptr_, In1<int32_t> indices_, Values values_, int n_inputs_)
         : n_inputs(n_inputs_), indptr(indptr_), indices(indices_), values(values_) {
-        const size_t n = indices.shape(0);
-        check(values.shape(0) == n, "indices and values differ in length");
+        check_lists(values.shape(0));
+        const bool single = values.dtype() == nb::dtype<float>();
+        check(single || values.dtype() == nb::dtype<double>(),
+              "values are of single or double precision");
+        rows = {{values.data(), single, static_cast<int64_t>(indptr.shape(0)) - 1, n_inputs, 0, 1},
+                indptr.data(),
+                indices.data(),
+                nullptr,
+                {}};
+    }
+    // What is filled: where a row begins, inputs, means and variances.
+    using FilledInputs = std::tuple<In1<int64_t>, In1<int32_t>, In1<double>, In1<double>>;
+
+    ListedRows(AnyMatrix X_, std::shared_ptr<BasisArrays> basis_,
+               const std::optional<FilledInputs>& filled)
+        : n_inputs(basis_->basis.n_inputs), X(X_), basis(std::move(basis_)) {
+        check(X.shape(1) == static_cast<size_t>(basis->basis.n_columns),
+              "X does not have the columns of the basis");
+        rows = {matrix(X), nullptr, nullptr, &basis->basis, {}};
+        if (!filled) return;
+        std::tie(indptr, indices, mean, variance) = *filled;
+        check(indptr.shape(0) == X.shape(0) + 1, "X and what is filled differ in length");
+        check(variance.shape(0) == mean.shape(0), "means and variances differ in length");
+        check_lists(mean.shape(0));
+        rows.filled = {indptr.data(), indices.data(), mean.data(), variance.data()};
+    }
+    Rows rows;
+    int n_inputs;
+
+  private:
+    // Ascending indices: none occurs twice, and a list is never longer than there are inputs.
+    void check_lists(size_t n) const {
+        check(indices.shape(0) == n, "indices and values differ in length");
         check(indptr.shape(0) >= 1 && indptr.data()[0] == 0 &&
                   indptr.data()[indptr.shape(0) - 1] == static_cast<int64_t>(n),
               "indptr does not begin at 0 and end with the number of values");
-        // Ascending indices: none occurs twice, and a list is never longer than there are inputs.
         for (size_t i = 0; i + 1 < indptr.shape(0); ++i) {
             const int64_t first = indptr.data()[i], last = indptr.data()[i + 1];
             check(first <= last && last <= static_cast<int64_t>(n), "indptr does not ascend");
@@ -280,26 +310,11 @@ class ListedRows {
                 check(before < indices.data()[k], "the indices of a row do not ascend");
             check(before < n_inputs, "an index is of no input");
         }
-        const bool single = values.dtype() == nb::dtype<float>();
-        check(single || values.dtype() == nb::dtype<double>(),
-              "values are of single or double precision");
-        rows = {{values.data(), single, static_cast<int64_t>(indptr.shape(0)) - 1, n_inputs, 0, 1},
-                indptr.data(),
-                indices.data(),
-                nullptr};
     }
-    ListedRows(AnyMatrix X_, std::shared_ptr<BasisArrays> basis_)
-        : n_inputs(basis_->basis.n_inputs), X(X_), basis(std::move(basis_)) {
-        check(X.shape(1) == static_cast<size_t>(basis->basis.n_columns),
-              "X does not have the columns of the basis");
-        rows = {matrix(X), nullptr, nullptr, &basis->basis};
-    }
-    Rows rows;
-    int n_inputs;
 
-  private:
     In1<int64_t> indptr;
     In1<int32_t> indices;
+    In1<double> mean, variance;
     Values values;
     AnyMatrix X;
     std::shared_ptr<BasisArrays> basis;
@@ -309,7 +324,7 @@ using AnyRows = std::variant<AnyMatrix, ListedRows>;
 
 inline Rows rows_of(const AnyRows& X) {
     if (const ListedRows* listed = std::get_if<ListedRows>(&X)) return listed->rows;
-    return {matrix(std::get<AnyMatrix>(X)), nullptr, nullptr, nullptr};
+    return {matrix(std::get<AnyMatrix>(X)), nullptr, nullptr, nullptr, {}};
 }
 inline size_t count_rows(const Rows& X) { return static_cast<size_t>(X.X.n_rows); }
 inline size_t count_inputs(const Rows& X) {

@@ -35,6 +35,7 @@ std::tuple<Out1<double>, Out2<double>> sampled_outputs(const std::vector<In2<dou
     check(count_inputs(X) == n_features, "X does not have a column for every feature");
     check(x_mean.shape(0) == n_features && x_scale.shape(0) == n_features,
           "the means and scales do not fit X");
+    check(X.filled.indptr == nullptr, "rows with filled inputs have no sampled outputs");
     Out1<double> f = new_array<double>(n);
     Out2<double> df_dx =
         with_gradient ? new_array<double>(n, count_columns(X)) : new_array<double>(0, 0);

@@ -84,7 +84,7 @@ struct LayerInputs {
 };
 template <typename T>
 PROBPROP_INLINE LayerInputs<T> inputs_of(const Network<T>& net, int l) {
-    if (l == 0) return {net.point.x, net.x_v, net.point.x2};
+    if (l == 0) return {net.point.x, net.point.v, net.point.x2};
     const HiddenLayer<T>& below = net.hidden[l - 1];
     return {below.z_m, below.z_v, below.z_e2};
 }
@@ -109,8 +109,8 @@ static void linear_layer(HiddenLayer<T>& layer, const LayerInputs<T>& in) {
 // Give the next point, which is set, its variances, and sum (13)(14) of the first layer for it.
 template <typename T>
 static void uncertain_first_layer(Network<T>& net, const T* variances, T inv_sqrt_n) {
-    add_variances(variances, net.n_features, inv_sqrt_n, net.x_v, net.next.x2);
-    if (net.n_hidden > 0) linear_layer(net.hidden[0], {net.next.x, net.x_v, net.next.x2});
+    add_variances(variances, net.n_features, inv_sqrt_n, net.next.v, net.next.x2);
+    if (net.n_hidden > 0) linear_layer(net.hidden[0], {net.next.x, net.next.v, net.next.x2});
 }
 
 // From the first layer's activations to the means and variances of the outputs.

@@ -33,14 +33,25 @@ struct Basis {
     const double *at_origin, *slope;
 };
 
+// Inputs that are given one by one, compressed (CSR): indices[indptr[i]] up to
+// indices[indptr[i + 1]] list those of row i. They have a mean and a variance, which is
+// standardized.
+struct Filled {
+    const int64_t* indptr;  // (n_rows + 1,); null: there are none
+    const int32_t* indices;
+    const double *mean, *variance;
+};
+
 // The rows that a network sees: as they lie; or compressed (CSR), where X has the values, one after
 // the other, and indices[indptr[i]] up to indices[indptr[i + 1]] list the inputs of row i; or the
-// columns of X by a basis. Of the last two only inputs that are not 0 are ever looked at.
+// columns of X by a basis. Of the last two only inputs that are not 0 are ever looked at. A column
+// that is NaN in a row has its inputs in `filled`.
 struct Rows {
     Matrix X;
     const int64_t* indptr;  // (n_rows + 1,); null: not compressed
     const int32_t* indices;
     const Basis* basis;  // null: there is none
+    Filled filled;
 };
 
 // The standardization of a matrix, (n_columns,) each: (x - mean)/scale. Null: used as it is.
@@ -93,8 +104,8 @@ struct AdfArgs {
     T *m_w, *v_w;  // read, and written when the pass ends well
     Rows X;        // (n, sizes[0])
     Scaling X_scaling;
-    const T* X_var;  // variances of the standardized entries, row-major; null: there are none, as
-                     // of all inputs that are listed
+    const T* X_var;  // variances of the standardized entries, row-major; null: there are none, but
+                     // for inputs that are filled
     Matrix y;        // (n, targets of the likelihood)
     Scaling y_scaling;
     const double* weights;  // (n,), above 0; null: each is 1

@@ -54,10 +54,9 @@ struct Network {
     double *m_out, *v_out;      // the output's moments, (n_out,)
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
     double* scratch;            // what the likelihood works in
-    Point<T> point, next;       // with a variance their x2 is (x^2 + variance)/n
+    Point<T> point, next;
     int n_common;               // of lists: inputs with which both begin, the bias not counted
     int n_run;                  // the first of these, if they are 0, 1, ...
-    T* x_v;                     // variance/n; 0 where the inputs are certain
     T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
 
@@ -119,14 +118,17 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, bool lis
     double** per_output_unit[] = {&net.m_out, &net.v_out, &net.d_m_out, &net.d_v_out};
     for (double** field : per_output_unit) *field = arena.take<double>(n_out);
     net.scratch = arena.take<double>(n_scratch);
-    const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
-    T** per_point[] = {&net.point.x, &net.point.x2, &net.next.x, &net.next.x2, &net.x_v};
-    for (T** field : per_point) *field = arena.take<T>(point);
+    // A list has room for as many filled inputs.
+    const size_t point = ((listed ? 2 : 1) * (static_cast<size_t>(sizes[0]) + 1) + lanes) /
+                         lanes * lanes;
     net.n_common = net.n_run = 0;
     Point<T>* points[] = {&net.point, &net.next};
     for (Point<T>* p : points) {
+        T** per_input[] = {&p->x, &p->x2, &p->v};
+        for (T** field : per_input) *field = arena.take<T>(point);
         p->input = listed ? arena.take<int>(point) : nullptr;
         p->n = 1;  // the bias
+        p->n_filled = 0;
     }
     net.d_z_m = arena.take<T>(widest + lanes);
     net.d_z_v = arena.take<T>(widest + lanes);

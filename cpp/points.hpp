@@ -73,12 +73,15 @@ PROBPROP_INLINE void store_loose(U* p, typename Loose<U>::Vec a) {
 }
 
 // A point as the first layer sees it, (17): x/sqrt(n) and x^2/n of n - 1 inputs and the bias, which
-// is the last. A list has only inputs that are not 0, and the bias, with their numbers.
+// is the last. A list has only inputs that are not 0, and the bias, with their numbers; behind it
+// are the filled inputs. With a variance x2 is (x^2 + variance)/n.
 template <typename T>
 struct Point {
     T *x, *x2;
-    int* input;  // null: all inputs, in their order
-    int n;       // of a list, how many it has
+    T* v;          // variance/n; 0 where an input is certain, and not read of lists
+    int* input;    // null: all inputs, in their order
+    int n;         // of a list, how many it has
+    int n_filled;  // behind them
 };
 
 // The point i of rows that are not listed. False where an entry is too large. `dense`: the entries
@@ -159,6 +162,7 @@ PROBPROP_INLINE void each_input(const Rows& rows, int64_t i, Visit visit) {
     const Basis& basis = *rows.basis;
     for (int c = 0; c < basis.n_columns; ++c) {
         const double x = entry(rows.X, i, c);
+        if (rows.filled.indptr != nullptr && x != x) continue;
         const int64_t first = basis.first_knot[c], n = basis.first_knot[c + 1] - first;
         const int64_t interval = first + c + interval_of(x, basis.knots + first, n);
         const double along = x - basis.origin[interval];
@@ -202,10 +206,9 @@ static bool read_listed(const Rows& rows, const Scaling& scaling, int64_t i, T i
     if (rows.basis == nullptr && input != nullptr && scaling.scale == nullptr)
         return rows.X.single ? read_compressed<T, float>(rows, i, inv_sqrt_n, point)
                              : read_compressed<T, double>(rows, i, inv_sqrt_n, point);
-    if (input == nullptr) {
-        memset(x, 0, static_cast<size_t>(n_inputs) * sizeof(T));
-        memset(x2, 0, static_cast<size_t>(n_inputs) * sizeof(T));
-    }
+    T* const all_inputs[] = {x, x2, point.v};
+    if (input == nullptr)
+        for (T* all : all_inputs) memset(all, 0, static_cast<size_t>(n_inputs) * sizeof(T));
     const double* __restrict scale = scaling.scale;
     const double largest = scale == nullptr ? __builtin_inf() : scaling.largest;
     int n = 0;
@@ -226,6 +229,18 @@ static bool read_listed(const Rows& rows, const Scaling& scaling, int64_t i, T i
     x2[bias] = inv_sqrt_n * inv_sqrt_n;
     if (input != nullptr) input[bias] = n_inputs;
     point.n = n + 1;
+    point.n_filled = 0;
+    if (rows.filled.indptr == nullptr) return fits;
+    const Filled& filled = rows.filled;
+    for (int64_t k = filled.indptr[i]; k < filled.indptr[i + 1]; ++k) {
+        const int at = input == nullptr ? filled.indices[k] : point.n + point.n_filled++;
+        if (input != nullptr) input[at] = filled.indices[k];
+        const double exact = filled.mean[k] / (scale == nullptr ? 1.0 : scale[filled.indices[k]]);
+        fits &= __builtin_fabs(exact) <= largest;
+        x[at] = T(exact) * inv_sqrt_n;
+        point.v[at] = T(filled.variance[k]) * inv_sqrt_n * inv_sqrt_n;
+        x2[at] = x[at] * x[at] + point.v[at];
+    }
     return fits;
 }
 

@@ -73,7 +73,9 @@ PROBPROP_INLINE int64_t count_intervals(const Basis& basis) {
 
 // A row reads n_sums rows of the tables for a column, or else two for each input that is not 0.
 static bool is_worth_tables(const Rows& rows) {
-    if (rows.basis == nullptr || rows.X.n_rows < count_intervals(*rows.basis)) return false;
+    if (rows.basis == nullptr || rows.filled.indptr != nullptr ||
+        rows.X.n_rows < count_intervals(*rows.basis))
+        return false;
     const int64_t *knots = rows.basis->first_knot, *terms = rows.basis->first_term;
     double listed = 0.0, tabled = 0.0;
     for (int c = 0; c < rows.basis->n_columns; ++c) {

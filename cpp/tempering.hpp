@@ -151,7 +151,8 @@ PROBPROP_INLINE void temper_input(Network<T>& net, const PriorPrecisions<T>& pri
 template <typename T>
 static __attribute__((noinline)) void temper_next(Network<T>& net, const PriorPrecisions<T>& prior,
                                                   const Returns& returns, int first) {
-    for (int k = first; k < net.next.n; ++k) temper_input(net, prior, net.next.input[k], returns);
+    const int end = net.next.n + net.next.n_filled;
+    for (int k = first; k < end; ++k) temper_input(net, prior, net.next.input[k], returns);
 }
 
 // Find what the next point has in common with this one; have the other weights ready when it comes,

@@ -39,7 +39,8 @@ def test_uncertain_inputs() -> None:
     wide = left["model"].predict_distribution(X_test, X_std=0.02)
     assert (wide.std > left["model"].predict(X_test, return_std=True)[1]).all()
     rows = np.isnan(left["holed"][342:]).any(axis=1)
-    known, holed = (left["marginalizing"].predict_distribution(X) for X in (X_test, left["holed"][342:]))
+    predicted = left["marginalizing"].predict_distribution
+    known, holed = predicted(X_test), predicted(left["holed"][342:])
     assert (holed.epistemic_std[rows] > known.epistemic_std[rows]).mean() > 0.9
     # What is there stays, what was drawn has a spread.
     there = ~np.isnan(left["holed"])

@@ -21,7 +21,16 @@ from probprop.distributions.functions import SampledNetwork
 from probprop.encoding.piecewise import fit_piecewise
 from probprop.inference import native
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Basis, ColumnBasis, Encoded, basis_of, continuous, readable
+from probprop.inference.inputs import (
+    Basis,
+    ColumnBasis,
+    Encoded,
+    basis_of,
+    continuous,
+    dense,
+    readable,
+    stacked,
+)
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
 from probprop.inference.noise import start_noise_network
 from probprop.inference.posterior import LAYERED, Memory, Posterior, initial_posterior
@@ -93,6 +102,27 @@ def rows_of(kind: str, random: np.random.RandomState, n: int, dtype: str) -> tup
         return listed, listed.toarray()
     encoded = encoded_rows(random, n, n_columns, dtype)
     return encoded, slowly(encoded)
+
+
+def filled_rows(
+    random: np.random.RandomState, n: int, dtype: str
+) -> tuple[Encoded, Any, FloatArray, FloatArray]:
+    """Rows with missing values, and variances of the inputs that are filled; both as arrays."""
+    rows = encoded_rows(random, n, random.randint(1, 12), dtype)
+    missing = random.rand(*rows.X.shape) < random.rand()
+    column = rows.basis.columns
+    own = np.column_stack([missing, np.zeros(n, bool)])[:, column]  # the last has no function
+    own &= random.rand(*own.shape) < 0.9  # an input may be 0 for sure
+    array = np.where(np.column_stack([missing, np.zeros(n, bool)])[:, column], 0.0, slowly(rows))
+    array[own] = random.standard_normal(own.sum())
+    variance = np.where(own, random.chisquare(2, own.shape) * (random.rand(*own.shape) < 0.8), 0.0)
+    row, inputs = np.nonzero(own)
+    indptr = np.searchsorted(row, np.arange(n + 1))
+    filled, variances = (
+        sparse.csr_array((a[own], inputs, indptr), shape=own.shape) for a in (array, variance)
+    )
+    X = np.where(missing, np.nan, rows.X).astype(dtype)
+    return Encoded(X, rows.basis, filled), variances, array, variance
 
 
 def scales(random: np.random.RandomState, n_inputs: int, K: int = 1) -> Standardizer:
@@ -188,7 +218,7 @@ def task_of(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    source=st.sampled_from(["sparse", "encoded"]),
+    source=st.sampled_from(["sparse", "encoded", "filled"]),
     kind=st.sampled_from(KINDS),
     hidden=st.lists(st.integers(1, 40), min_size=0, max_size=3),
     n=st.integers(1, 150),
@@ -199,9 +229,13 @@ def test_training_matches_the_array(
     source: str, kind: str, hidden: list[int], n: int, seed: int, dtype: str
 ) -> None:
     random = np.random.RandomState(seed)
-    listed, array = rows_of(source, random, n, dtype)
-    task = task_of(kind, random, listed, hidden, dtype)
-    of_array = replace(task, X=array, random_state=np.random.RandomState(0))
+    listed_var, array_var = None, None
+    if source == "filled":
+        listed, listed_var, array, array_var = filled_rows(random, n, dtype)
+    else:
+        listed, array = rows_of(source, random, n, dtype)
+    task = replace(task_of(kind, random, listed, hidden, dtype), X_var=listed_var)
+    of_array = replace(task, X=array, X_var=array_var, random_state=np.random.RandomState(0))
     rounded = replace(of_array, posterior=moved(task.posterior, random))
     rounded = replace(rounded, random_state=np.random.RandomState(0))
     trained, interrupt = native.train([task, of_array, rounded])
@@ -226,7 +260,7 @@ def test_training_matches_the_array(
 
 @settings(max_examples=15, deadline=None)
 @given(
-    source=st.sampled_from(["sparse", "encoded"]),
+    source=st.sampled_from(["sparse", "encoded", "filled"]),
     kind=st.sampled_from(["gaussian", "probit"]),
     hidden=st.lists(st.integers(1, 12), min_size=0, max_size=2),
     seed=st.integers(0, 2**31 - 1),
@@ -235,8 +269,12 @@ def test_training_matches_the_reference(
     source: str, kind: str, hidden: list[int], seed: int
 ) -> None:
     random = np.random.RandomState(seed)
-    listed, _ = rows_of(source, random, 12, "float64")
-    task = task_of(kind, random, listed, hidden, "float64")
+    X_var = None
+    if source == "filled":
+        listed, X_var, *_ = filled_rows(random, 12, "float64")
+    else:
+        listed, _ = rows_of(source, random, 12, "float64")
+    task = replace(task_of(kind, random, listed, hidden, "float64"), X_var=X_var)
     ((got, _),), _ = NATIVE.train([task])
     again = replace(task, random_state=np.random.RandomState(0))
     ((expected, _),), _ = REFERENCE.train([again])
@@ -435,6 +473,22 @@ def test_the_fast_encoding_is_the_slow_one() -> None:
     for seed in range(20):
         rows = encoded_rows(np.random.RandomState(seed), 15, 3, "float64")
         np.testing.assert_allclose(rows.toarray(), slowly(rows), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("hidden", [(), (20,), (9, 30)])
+def test_filled_inputs_are_predicted_as_in_an_array(hidden: tuple[int, ...]) -> None:
+    random = np.random.RandomState(3)
+    listed, X_var, array, array_var = filled_rows(random, 150, "float64")
+    q = start(random, [array.shape[1], *hidden, 1], "float64")
+    expected = native.predict_moments(q, array, array_var)
+    np.testing.assert_array_equal(dense(listed), array)
+    for rows in (listed, stacked([listed[:70], listed[70:]])):
+        got = native.predict_moments(q, rows, X_var)
+        np.testing.assert_allclose(got, expected, 1e-12, 1e-12)
+    by_reference = REFERENCE.predict_moments(q, listed, X_var)
+    np.testing.assert_allclose(by_reference, expected, 1e-10, 1e-10)
+    with pytest.raises(ValueError, match="have no gradient"):
+        native.predict_gradient(q, listed)
 
 
 # ---- What the kernel refuses

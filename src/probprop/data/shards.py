@@ -148,7 +148,7 @@ class View:
         self, loaded: Loaded, standardizer: Standardizer, completed: Completed
     ) -> training.Rows:
         """Return rows as a training takes them."""
-        inputs = completed.inputs(self.encoding, self.plan.dtype)
+        inputs = completed.inputs(self.encoding)
         entries, X_var = features(self.plan, standardizer, inputs)
         weights, y_std = loaded.weights, loaded.y_std
         if weights is not None:  # also if all are 1: other shards may have other weights

@@ -59,6 +59,7 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
     posterior, records = task.posterior, [_no_records(task)]
     try:
         X = _standardized(task.X, task.standardizer, posterior.dtype)
+        task = replace(task, X_var=None if task.X_var is None else dense(task.X_var))
         y = task.standardizer.transform_y(task.y)
         rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
         for e, rate in enumerate(rates):
@@ -143,6 +144,7 @@ def _predict_moments(
     In target units single precision would not do: a mean of 1e6 has steps of 0.06 there.
     """
     X = _standardized(X, standardizer, posterior.dtype)
+    X_var = None if X_var is None else dense(X_var)
     mean, variance = reference.predict_moments(posterior, X, X_var)
     return mean.astype(np.float64), variance.astype(np.float64)
 

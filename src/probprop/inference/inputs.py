@@ -103,10 +103,15 @@ def basis_of(columns: Sequence[ColumnBasis]) -> Basis:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Rows whose inputs to a network are the functions of a basis, which are not stored."""
+    """Rows whose inputs to a network are the functions of a basis, which are not stored.
 
-    X: Array  # (n, n_columns), finite
+    Where a value is missing the inputs of its column are `filled`: their means. If they have
+    variances, these are an array with the same entries, beside the rows.
+    """
+
+    X: Array  # (n, n_columns), finite, or NaN where inputs are filled
     basis: Basis
+    filled: sparse.csr_array | None = None  # (n, n_inputs), of double precision
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -119,7 +124,8 @@ class Encoded:
         return self.X.dtype
 
     def __getitem__(self, rows: slice | Array) -> Encoded:
-        return Encoded(self.X[rows], self.basis)
+        filled = None if self.filled is None else self.filled[rows]
+        return Encoded(self.X[rows], self.basis, filled)
 
     def _terms(self) -> Iterator[tuple[int, Array, Array, FloatArray]]:
         """Yield each column with the rows and terms of its inputs, and x - origin."""
@@ -128,6 +134,8 @@ class Encoded:
             x = self.X[:, c].astype(np.float64)
             interval = first + c + np.searchsorted(b.knots[first:last], x, side="right")
             n = b.first_term[interval + 1] - b.first_term[interval]
+            if self.filled is not None:
+                n = np.where(np.isnan(x), 0, n)
             row = np.repeat(np.arange(len(x)), n)
             of_row = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
             yield c, row, b.first_term[interval][row] + of_row, (x - b.origin[interval])[row]
@@ -140,11 +148,14 @@ class Encoded:
             ends = b.first_term[first + c : last + c + 2]
             own = slice(ends[0], ends[-1])
             if not b.slope[own].any():
-                interval = np.searchsorted(b.knots[first:last], self.X[:, c], side="right")
+                x = self.X[:, c]
+                interval = np.searchsorted(b.knots[first:last], x[~np.isnan(x)], side="right")
                 n = np.bincount(interval, minlength=len(ends) - 1)
                 counts[b.input[own]] = 0
                 np.add.at(counts, b.input[own], np.repeat(n, np.diff(ends)))
-        return counts
+        if self.filled is not None:
+            counts += np.bincount(self.filled.indices, minlength=len(counts))
+        return np.minimum(counts, len(self.X))
 
     def tocsr(self) -> Any:
         """Return the inputs as a sparse array, of double precision."""
@@ -152,7 +163,8 @@ class Encoded:
         _, rows, terms, along = zip(*self._terms(), strict=True)
         term = np.concatenate(terms)
         values = b.at_origin[term] + b.slope[term] * np.concatenate(along)
-        return sparse.csr_array((values, (np.concatenate(rows), b.input[term])), shape=self.shape)
+        known = sparse.csr_array((values, (np.concatenate(rows), b.input[term])), shape=self.shape)
+        return known if self.filled is None else known + self.filled
 
     def by_columns(self, by_inputs: FloatArray) -> FloatArray:
         """Return derivatives by the columns, (n, n_columns), from those by the inputs."""
@@ -203,23 +215,37 @@ def stacked(parts: Sequence[Samples]) -> Samples:
     if isinstance(parts[0], Encoded):
         if any(part.basis is not parts[0].basis for part in parts):  # some may have codes
             return sparse.vstack([part.tocsr() for part in parts], format="csr")
-        return Encoded(np.concatenate([part.X for part in parts]), parts[0].basis)
+        filled = [part.filled for part in parts]
+        shapes = [part.shape for part in parts]
+        made = None if all(each is None for each in filled) else stacked_entries(filled, shapes)
+        return Encoded(np.concatenate([part.X for part in parts]), parts[0].basis, made)
     return sparse.vstack(parts, format="csr")
+
+
+def stacked_entries(parts: Sequence[Any], shapes: Sequence[tuple[int, int]]) -> Any:
+    """Return entries of several parts of these shapes; None has none, an array has all."""
+    each = [sparse.csr_array(s if a is None else a) for a, s in zip(parts, shapes, strict=True)]
+    return sparse.vstack(each, format="csr")
 
 
 _FLOATS = np.dtype(np.float64), np.dtype(np.float32)
 
 
-def readable(X: Samples, *, exactly: bool = False) -> Any:
+def readable(X: Samples, X_var: Any = None, *, exactly: bool = False) -> Any:
     """Return rows as the kernel reads them: without a copy if possible.
 
-    `exactly`: in double precision where they are listed, since in the units of their features
-    numbers of single precision may be smaller than the kernel tells from 0.
+    `X_var` are standardized variances of inputs that are filled, or None. `exactly`: in double
+    precision where rows are listed, since in the units of their features numbers of single
+    precision may be smaller than the kernel tells from 0.
     """
     if is_listed(X):
         if isinstance(X, Encoded):
-            entries = X.X.astype(np.float64) if exactly else readable(X.X)
-            return _kernel.ListedRows(entries, X.basis.in_kernel)
+            entries, filled = X.X.astype(np.float64) if exactly else readable(X.X), None
+            if (means := X.filled) is not None:
+                variances = np.zeros(means.nnz) if X_var is None else X_var.data.astype(np.float64)
+                lists = means.indptr.astype(np.int64), means.indices.astype(np.int32, copy=False)
+                filled = *lists, means.data, variances
+            return _kernel.ListedRows(entries, X.basis.in_kernel, filled)
         values = X.data.astype(np.float64, copy=False) if exactly else readable(X.data)
         indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False)
         return _kernel.ListedRows(indptr, indices, np.ascontiguousarray(values), X.shape[1])
@@ -235,7 +261,9 @@ class Inputs:
     """Rows of features, each entry a Gaussian. Indexing selects rows, as for an array."""
 
     X: Samples  # (n, n_features), means in the units of each feature; NaN: missing
-    std: FloatArray | None = None  # (n, n_features), in the same units, 0 or more; None: all are 0
+    # (n, n_features), in the same units, 0 or more; of encoded rows a sparse array with the entries
+    # that are filled; None: all are 0
+    std: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:

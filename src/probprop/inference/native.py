@@ -53,17 +53,17 @@ scale_mixture = _kernel.scale_mixture
 
 
 def _rows(
-    X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any]
+    X: Samples, standardizer: Standardizer | None, dtype: np.dtype[Any], X_var: Any = None
 ) -> tuple[Any, tuple[FloatArray, FloatArray, float] | None]:
     """Return rows without a copy, and the standardizer to apply, or None."""
     if standardizer is None:
-        return readable(X), None
+        return readable(X, X_var), None
     X = _uncentered(X, [standardizer])
     fine = bool(standardizer.x_scale.min() < _FINE)
     if fine and not is_listed(X):
         return standardizer.checked_X(X, dtype), None
     scaling = standardizer.x_mean, standardizer.x_scale, LARGEST[dtype]
-    return readable(X, exactly=fine), scaling
+    return readable(X, X_var, exactly=fine), scaling
 
 
 def _uncentered(X: Samples, standardizers: Sequence[Standardizer]) -> Samples:
@@ -103,8 +103,9 @@ def _kernel_memory(
     return v_hat_nat, memory.capacity, memory.every, memory.noise_shape, memory.noise_rate
 
 
-def _variances(X_var: Array | None, posterior: Posterior) -> Array | None:
-    return None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype)
+def _variances(X_var: Any, posterior: Posterior) -> Array | None:
+    """Return the variances of rows that are an array; other rows have their own."""
+    return np.ascontiguousarray(X_var, posterior.dtype) if isinstance(X_var, np.ndarray) else None
 
 
 def _weighting(
@@ -138,7 +139,7 @@ def _job(task: Task) -> Any:
     X, scaling = (
         (readable(standardizer.divided(task.X, posterior.dtype)), None)
         if issparse(task.X) and not standardizer.x_mean.any()
-        else _rows(task.X, standardizer, posterior.dtype)
+        else _rows(task.X, standardizer, posterior.dtype, task.X_var)
     )
     leaves = standardizer.leaves_targets
     kind = _kernel.Job64 if posterior.dtype == _FLOAT64 else _kernel.Job32
@@ -238,7 +239,7 @@ def adf_pass(
     m_w, v_w, observed = _kernel.adf_pass(
         posterior.layer_sizes,
         *_weights(posterior),
-        readable(X),
+        readable(X, X_var),
         readable(y).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
         likelihood.name,
@@ -289,7 +290,7 @@ def predict_moments(
 
     With a `standardizer` X is in the units of the features, but `X_var` is standardized.
     """
-    rows, scaling = _rows(X, standardizer, posterior.dtype)
+    rows, scaling = _rows(X, standardizer, posterior.dtype, X_var)
     sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
     X_var = _variances(X_var, posterior)
     with _naming_overflow([(posterior, standardizer, X)]):

@@ -47,7 +47,11 @@ def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Samples
         entries = dense(entries)
     if X.std is not None:
         check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
-        X_var = ((X.std / standardizer.x_scale) ** 2).astype(plan.dtype)
+        if is_listed(entries):
+            X_var = X.std.copy()
+            X_var.data = (X.std.data / standardizer.x_scale[X.std.indices]) ** 2
+        else:
+            X_var = ((dense(X.std) / standardizer.x_scale) ** 2).astype(plan.dtype)
     if plan.marginalize and (missing := X.missing()) is not None:
         known = standardizer.missing_variance
         variance = 1.0 if known is None else known

@@ -89,9 +89,11 @@ class Standardizer:
         ends = y if len(y) <= 2 else np.array([y.min(axis=0), y.max(axis=0)])
         check_magnitude("y", max(map(abs, self.transform_y(ends).ravel().tolist())), dtype)
 
-    def largest_std(self, std: FloatArray) -> float:
+    def largest_std(self, std: Any) -> float:
         """Return the largest of the standard deviations, standardized."""
         with np.errstate(over="ignore"):  # the caller refuses what is too large
+            if sparse.issparse(std):
+                return float((std.data / self.x_scale[std.indices]).max(initial=0.0))
             return float((std.max(axis=0) / self.x_scale).max())
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -34,7 +34,7 @@ class Task:
 
     posterior: Posterior  # where they begin
     X: Samples  # (n, n_features), in the units of the features; finite
-    X_var: Array | None  # (n, n_features), of the standardized entries; None: all are 0
+    X_var: Any  # (n, n_features), of the standardized entries, as `Inputs.std`; None: all are 0
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     standardizer: Standardizer  # of X and y
     likelihood: PointLikelihood

@@ -24,7 +24,15 @@ from numpy.random import RandomState, SeedSequence, default_rng
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Encoded, Inputs, Samples, is_listed, stacked
+from probprop.inference.inputs import (
+    Encoded,
+    Inputs,
+    Samples,
+    dense,
+    is_listed,
+    stacked,
+    stacked_entries,
+)
 from probprop.inference.noise import noise_schedule, start_noise_network, with_first_tails
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import (
@@ -63,7 +71,7 @@ class Rows(NamedTuple):
     """Rows with their targets and weights, as in a `Task`."""
 
     X: Samples  # (n, n_features), in the units of the features
-    X_var: Array | None  # (n, n_features), standardized
+    X_var: Any  # (n, n_features), standardized, as `Inputs.std`, or None
     y: Array  # (n,) or (n, K), as the likelihood encodes them
     weights: FloatArray | None = None  # (n,)
     y_var: FloatArray | None = None  # (n, K), standardized
@@ -78,10 +86,12 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
     If only some parts have variances of their inputs, the other inputs are exact.
     """
-    if any(part.X_var is not None for part in parts):
-        known = (np.zeros(part.X.shape) if part.X_var is None else part.X_var for part in parts)
-        parts = [part._replace(X_var=X_var) for part, X_var in zip(parts, known, strict=True)]
-    return Rows._make(None if f[0] is None else stacked(f) for f in zip(*parts, strict=True))
+    Xs, variances, *rest = zip(*parts, strict=True)
+    X, X_var = stacked(Xs), None
+    if any(each is not None for each in variances):
+        known = stacked_entries(variances, [part.shape for part in Xs])
+        X, X_var = (X, known) if isinstance(X, Encoded) else (dense(X), dense(known))
+    return Rows(X, X_var, *(None if f[0] is None else np.concatenate(f) for f in rest))
 
 
 def task_of(

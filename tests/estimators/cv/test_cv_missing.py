@@ -13,9 +13,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import uci
 from probprop import PBPClassifierCV, PBPRegressorCV
+from probprop.encoding.piecewise import encode
 from probprop.estimators.cv import base
+from probprop.estimators.cv.folds import Encodings
 from probprop.estimators.cv.missing import N_NODES, learn_joint
-from probprop.inference.inputs import normal_nodes
+from probprop.inference import training
+from probprop.inference.inputs import Inputs, dense, normal_nodes
+from probprop.inference.likelihoods import Gaussian
+from probprop.inference.plan import Plan
 from probprop.table import fit_table_model
 
 N_TRAIN = 300
@@ -128,6 +133,43 @@ def test_a_missing_category_is_completed_by_categories() -> None:
 
 
 # ---- What stays
+
+
+@pytest.mark.parametrize("n_bins", [None, 8, 32])
+def test_networks_read_filled_inputs_as_arrays_of_means_and_variances(n_bins: int | None) -> None:
+    X, y = weather(N_TRAIN, seed=3)
+    rng = RandomState(1)
+    one_hot = np.eye(40)[rng.permutation(np.arange(N_TRAIN) % 40)]
+    gaps = np.where(rng.uniform(size=X.shape) < 0.1, np.nan, X)
+    X = np.column_stack([gaps, one_hot])
+    encodings = Encodings(X, np.dtype(np.float64), learn_joint(X))
+    completed, rows = encodings.completed, encodings.inputs(n_bins)
+    assert rows.X.X.shape == (N_TRAIN, 5)  # the set of columns is one of codes
+
+    encoding = encodings.of(n_bins)
+    ends = np.cumsum(completed.missing.sum(axis=1))
+    mean = encode(X, encoding)
+    std = np.zeros(mean.shape)
+    for i, (gap, missing) in enumerate(zip(completed.gaps, completed.missing, strict=True)):
+        nodes = np.repeat(X[gap][np.newaxis], N_NODES, axis=0)
+        nodes[:, missing] = completed.values[:, ends[i] - missing.sum() : ends[i]]
+        A, w = encode(nodes, encoding), completed.weights[:, i, np.newaxis]
+        mean[gap] = (w * A).sum(axis=0)
+        std[gap] = np.sqrt((w * (A - mean[gap]) ** 2).sum(axis=0))
+        std[gap][~np.isnan(encode(X[gap][np.newaxis], encoding)[0])] = 0.0
+    assert_allclose(dense(rows.X), mean, rtol=1e-12, atol=1e-12)
+    assert_allclose(rows.std.toarray(), std, rtol=1e-12, atol=1e-12)
+
+    plan = Plan(Gaussian(1), hidden=(20,), evidence_cap=10.0)
+    scales = encodings.standardizer(np.arange(N_TRAIN), None, n_bins)
+    before = training.start(plan, rows, y, RandomState(0), scales)
+    runs = [
+        training.begin(plan, before, inputs, y, RandomState(0), n_epochs=1)
+        for inputs in (rows, Inputs(mean, std))
+    ]
+    (filled, array), _ = training.advance(runs, 1)
+    for a, b in zip(filled.fitted.posterior.m_w, array.fitted.posterior.m_w, strict=True):
+        assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 def test_complete_samples_among_others_keep_their_bits() -> None:

@@ -276,11 +276,10 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             folds = folds_in_turn(n, n_folds, self.n_samples_seen_)
             self.bounds_ = self.bounds_.grown(data.X.X)
             rows = complete(self.bounds_.apply(data.X.X), self.joint_)
-            dtype = np.dtype(self.estimators_[0].dtype)
             calibration = self._calibration_after(data, rows, folds)
             n_threads, updated = min(effective_n_jobs(self.n_jobs), n_folds), list[Member]()
             for group, members in self.members_by_group:
-                seen = replace(data, X=rows.inputs(group.encoding, dtype))
+                seen = replace(data, X=rows.inputs(group.encoding))
                 updated += absorbed(members, seen, folds, n_threads)
             self.estimators_, self.calibration_ = updated, calibration
             self.n_samples_seen_ += n

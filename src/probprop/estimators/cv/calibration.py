@@ -311,7 +311,7 @@ class NoiseNetwork:
     def after(self, seen: Completed, oof: OutOfFold, factor: float) -> NoiseNetwork:
         """Return the network after a pass over the residuals of more rows, and its levels."""
         plan, rng = _plan(self.posterior.dtype), RandomState(0)
-        rows = seen.inputs(self.encoding, plan.dtype)
+        rows = seen.inputs(self.encoding)
         y = Scale().encode(_targets(oof, factor))
         before = training.start(plan, rows, y, rng, self.standardizer)
         before = replace(before, posterior=self.posterior)

@@ -209,7 +209,7 @@ class Encodings:
     def inputs(self, n_bins: int | None) -> Inputs:
         """Return all rows in that encoding, with Gaussians for missing values."""
         if n_bins not in self._inputs:
-            self._inputs[n_bins] = self.completed.inputs(self.of(n_bins), self.dtype)
+            self._inputs[n_bins] = self.completed.inputs(self.of(n_bins))
         return self._inputs[n_bins]
 
     def moments(

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
 from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from probprop._types import Array, FloatArray
@@ -34,7 +34,7 @@ from probprop.encoding.piecewise import (
     fit_piecewise,
     place_knots,
 )
-from probprop.inference.inputs import Inputs, Samples, normal_nodes
+from probprop.inference.inputs import Encoded, Inputs, Samples, normal_nodes
 
 N_NODES = 32  # completed samples of a sample with missing values
 # Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
@@ -284,8 +284,8 @@ class Completed:
         known = np.ones(len(self.X), bool)
         known[self.gaps] = False
         n_nodes, found = len(self.weights), list[FloatArray]()
-        for own, rows in self._blocks():
-            each = (a.reshape(n_nodes, -1, *a.shape[1:]) for a in of(encoded(rows, encoding)))
+        for own, nodes in self._blocks(encoding):
+            each = (a.reshape(n_nodes, -1, *a.shape[1:]) for a in of(nodes))
             mean, variance = (a.astype(np.float64, copy=False) for a in each)
             w = self.weights[:, own].reshape(n_nodes, -1, *[1] * (mean.ndim - 2))
             center, between = _over_nodes(mean, w)
@@ -315,37 +315,56 @@ class Completed:
             between = between * factor.reshape(-1, *[1] * (mean.ndim - 1))
         return mean, within + between
 
-    def inputs(self, encoding: PiecewiseLinear | None, dtype: np.dtype[Any]) -> Inputs:
+    def inputs(self, encoding: PiecewiseLinear | None) -> Inputs:
         """Return encoded samples with mean and standard deviation over the nodes of each input.
 
-        If values are missing, encoded samples are an array of that dtype, as inputs with a standard
-        deviation are never 0 for sure.
+        The inputs of missing values are `filled`. Without an encoding samples are an array.
         """
+        rows = encoded(self.X, encoding)
         if not len(self.gaps):
-            return Inputs(encoded(self.X, encoding))
+            return Inputs(rows)
+        row, feature = np.nonzero(self.missing)
+        w = self.weights[:, row]
+        if encoding is None:
+            filled, std = self.X.copy(), np.zeros(self.X.shape)
+            at = self.gaps[row], feature
+            filled[at], variance = _over_nodes(self.values, w)
+            std[at] = np.sqrt(variance)
+            return Inputs(filled, std)
+        parts = list[tuple[Array, ...]]()
+        for j in np.unique(feature):
+            cells = np.flatnonzero(feature == j)
+            state = _of_columns(encoding, np.array([j]))
+            nodes = encode(self.values[:, cells].reshape(-1, 1), state)
+            mean, variance = _over_nodes(
+                nodes.reshape(N_NODES, len(cells), -1), w[:, cells, np.newaxis]
+            )
+            own = np.append(j, len(encoding.center) + np.flatnonzero(encoding.column == j))
+            places = np.broadcast_arrays(self.gaps[row[cells], np.newaxis], own)
+            parts.append((*places, mean, np.sqrt(variance)))
+        at_row, at_input, *moments = (
+            np.concatenate([part[k].ravel() for part in parts]) for k in range(4)
+        )
+        order = np.lexsort((at_input, at_row))
+        indptr = np.searchsorted(at_row[order], np.arange(len(self.X) + 1))
+        mean, std = (
+            csr_array((values[order], at_input[order], indptr), shape=rows.shape)
+            for values in moments
+        )
+        return Inputs(replace(rows, filled=mean), std)
 
-        def array(X: Array, dtype: np.dtype[Any]) -> Array:
-            return X.copy() if encoding is None else encode(X, encoding, dtype)
-
-        filled = array(self.X, dtype)
-        std = np.zeros_like(filled)
-        for own, rows in self._blocks():
-            nodes, w = array(rows, np.dtype(np.float64)), self.weights[:, own, np.newaxis]
-            mean, variance = _over_nodes(nodes.reshape(*w.shape[:2], -1), w)
-            at, missing = self.gaps[own], np.isnan(filled[self.gaps[own]])
-            filled[at] = np.where(missing, mean, filled[at])
-            std[at] = np.where(missing, np.sqrt(variance), 0.0)
-        return Inputs(filled, std)
-
-    def _blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield some of the samples with missing values, and all their nodes, node after node."""
+    def _blocks(self, encoding: PiecewiseLinear | None) -> Iterator[tuple[slice, Samples]]:
+        """Yield some of the samples with missing values: all their nodes, node after node."""
         n_nodes, ends = len(self.weights), np.cumsum(np.r_[0, self.missing.sum(axis=1)])
         step = max(1, _BLOCK // n_nodes)
         for start in range(0, len(self.gaps), step):
             own = slice(start, min(start + step, len(self.gaps)))
-            rows = np.repeat(self.X[self.gaps[own]][np.newaxis], n_nodes, axis=0)
-            rows[:, self.missing[own]] = self.values[:, ends[own.start] : ends[own.stop]]
-            yield own, rows.reshape(-1, self.X.shape[1])
+            rows = encoded(self.X[self.gaps[own]], encoding)
+            X = rows.X if isinstance(rows, Encoded) else rows
+            nodes = np.repeat(X[np.newaxis], n_nodes, axis=0)
+            nodes[:, np.isnan(X)] = self.values[:, ends[own.start] : ends[own.stop]]
+            nodes = nodes.reshape(-1, X.shape[1])
+            yield own, Encoded(nodes, rows.basis) if isinstance(rows, Encoded) else nodes
 
 
 def _over_nodes(a: FloatArray, w: FloatArray) -> Moments:
