@@ -17,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,13 +69,15 @@ def zig(*arguments: str | Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def objects_of(target: Target, folder: Path) -> list[Path]:
-    """Compile the kernel at every level of a target, with what picks the level."""
+def objects_of(target: Target, folder: Path, levels: Collection[str] | None = None) -> list[Path]:
+    """Compile the kernel at some or all levels of a target, with what picks the level."""
     units: dict[str, tuple[str, tuple[str, ...]]] = {
         "dispatch": ("cpp/dispatch.cpp", ()),
         "gamma": ("cpp/gamma.cpp", ()),
     }
     for name, flags in LEVELS[target.architecture].items():
+        if levels is not None and name not in levels:
+            continue
         units[name] = ("cpp/level.cpp", (f"-DPROBPROP_LEVEL={name}", *flags))
 
     def compiled(name: str) -> Path:

@@ -533,7 +533,7 @@ def hats() -> Basis:
     ("changed", "message"),
     [
         ({"first_knot": np.array([0])}, "needs a column"),
-        ({"first_knot": np.array([0, 3, 5])}, "end with what they count"),
+        ({"first_knot": np.array([0, 3, 5])}, "end with the number of entries"),
         ({"first_knot": np.array([0, 7, 6])}, "do not ascend"),
         ({"knots": np.array([0.0, 1.0, 1.0, 0.0, 1.0, 2.0])}, "knots of a column do not ascend"),
         ({"origin": np.zeros(7)}, "entry per interval"),
