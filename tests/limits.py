@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from probprop import Candidate
-from probprop.cli import judging, training
+from probprop.cli import judging, output, training
 from probprop.data import fitting, scratch, shards
 from probprop.estimators import cost
 from probprop.estimators.cv import policy
@@ -43,6 +43,10 @@ class Limits:
     def chunks_of(self, n_rows: int) -> None:
         """Read tables in chunks of `n_rows`."""
         self._patch.setattr(read, "_CHUNK_ROWS", n_rows)
+
+    def rows_of_a_sheet(self, n_rows: int) -> None:
+        """Let a sheet of Excel have this many rows at most, the header included."""
+        self._patch.setattr(output, "_MOST_ROWS", n_rows)
 
     def on_disk(self, partition_bytes: int = 2000) -> None:
         """Leave no room for rows in memory, and make partitions of a few dozen rows."""
