@@ -35,7 +35,7 @@ class Scale(NamedTuple):
     Parameters
     ----------
     standardize : bool
-        Of the classifier; without it the pixels are from 0 to 1.
+        Parameter of the classifier; without it the pixels are from 0 to 1.
     n_epochs : tuple of int
     held_below : float, default=0
         Pixels whose standard deviation over the training pictures, from 0 to 1, is below this are

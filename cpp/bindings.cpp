@@ -41,7 +41,7 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(
     Out1<double> d_tail_sum = tails_of({}, sizes.back());
     args.tail = tails.data();
     args.d_tail_sum = d_tail_sum.data();
-    args.order = {nullptr, order.data(), 0};
+    args.order = {nullptr, order.data()};
     args.n_points = static_cast<int64_t>(order.shape(0));
     args.keep_going = keep_going;
     AdfResult result = {};

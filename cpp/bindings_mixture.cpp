@@ -66,17 +66,16 @@ Out3 mixture(const std::string& query, const std::string& noise, In1<double> wei
 }
 
 Out2<double> power_moments(In1<double> m, In1<double> epistemic_std, In1<double> aleatoric_std,
-                           double power, bool with_slopes) {
+                           double power) {
     const size_t n = m.shape(0);
     check(epistemic_std.shape(0) == n && aleatoric_std.shape(0) == n,
           "the arrays differ in length");
-    Out2<double> out = new_array<double>(with_slopes ? 12 : 3, n);
+    Out2<double> out = new_array<double>(3, n);
     const PowerArgs args = {m.data(),
                             epistemic_std.data(),
                             aleatoric_std.data(),
                             static_cast<int64_t>(n),
                             power,
-                            with_slopes,
                             out.data(),
                             poll_every(20000),
                             keep_going,
@@ -94,9 +93,8 @@ void define_mixture(nb::module_& m) {
           "targets), of mixtures whose arrays are (members, rows, targets).");
     m.def(
         "power_moments", &power_moments, "m"_a, "epistemic_std"_a, "aleatoric_std"_a, "power"_a,
-        "with_slopes"_a = false,
         "Mean and standard deviations, (3, n), of targets behind a Box-Cox transformation, in its "
-        "unit; with slopes (12, n): then their derivatives by m, epistemic_std and aleatoric_std.");
+        "unit.");
 }
 
 }  // namespace probprop

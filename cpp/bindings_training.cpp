@@ -35,7 +35,7 @@ class Job {
         const In1<double>& v_hat_nat_, const In1<double>& a_hat_nat_, const In1<double>& b_hat_nat_,
         const In1<double>& alpha_noise_, const In1<double>& beta_noise_, double alpha_prior_,
         double beta_prior_, double informative_ratio, AnyRows X_, AnyMatrix y_,
-        const std::string& likelihood, In1<bool> refine_, int64_t n_blocks,
+        const std::string& likelihood, In1<bool> refine_,
         std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
         const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
@@ -75,7 +75,6 @@ class Job {
         check(v_hat_nat_.shape(0) == n_weights && a_hat_nat_.shape(0) == n_weights &&
                   b_hat_nat_.shape(0) == n_weights,
               "the prior factors do not fit sizes");
-        check(n_blocks >= 1, "an epoch has a block or more");
         args.pass.m_w = m_w.data();
         args.pass.v_w = v_w.data();
         args.pass.alpha = alpha_noise.data();
@@ -103,12 +102,11 @@ class Job {
             args.sweep.due = due->data();
         }
         args.n_epochs = static_cast<int64_t>(n_epochs);
-        args.n_blocks = n_blocks;
         args.refine = refine.data();
         if (generator) args.random = seed(*generator);
         if (orders) args.orders = checked(*orders, n_epochs, count_rows(rows));
         if (noise_network) add_watcher(args);
-        log_Z_sum = new_array<double>(n_epochs, static_cast<size_t>(n_blocks));
+        log_Z_sum = new_array<double>(n_epochs);
         counts = new_array<int64_t>(n_epochs, 4);
         noise = new_array<double>(n_epochs * 2 * n_noise);
         prior = new_array<double>(n_epochs, 2);
@@ -215,7 +213,8 @@ class Job {
     double unit_alpha = 2.0, unit_beta = 1.0;  // a scale has no noise of its own
     std::vector<double> seen;                  // by the network of the noise; (n, 3, outputs)
     std::unique_ptr<Mt19937> random;
-    Out2<double> log_Z_sum, prior, tails;
+    Out1<double> log_Z_sum;
+    Out2<double> prior, tails;
     Out2<int64_t> counts;
     Out1<double> noise;
     TrainResult observed = {};
@@ -309,7 +308,7 @@ void define_for(nb::module_& m, const char* name) {
             nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
                      const In1<double>&, const In1<double>&, const In1<double>&, const In1<double>&,
                      double, double, double, AnyRows, AnyMatrix, const std::string&, In1<bool>,
-                     int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
+                     std::optional<Standardizer>, std::optional<Standardizer>,
                      std::optional<In2<T>>, const std::optional<Memory<T>>&,
                      const std::optional<Generator>&, std::optional<In2<int64_t>>,
                      const std::optional<Weighting>&, const std::optional<NoiseNetwork<T>>&,
@@ -317,7 +316,7 @@ void define_for(nb::module_& m, const char* name) {
                      std::optional<In2<bool>>, std::optional<In1<int>>>(),
             "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
             "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
-            "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
+            "X"_a, "y"_a, "likelihood"_a, "refine"_a, "X_scaling"_a = nb::none(),
             "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
             "generator"_a = nb::none(), "orders"_a = nb::none(), "weighting"_a = nb::none(),
             "noise_network"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none(),

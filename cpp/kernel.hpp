@@ -60,11 +60,10 @@ struct Scaling {
     double largest;  // refuse what lies farther from the mean than this many scales
 };  // Inputs that are listed have no mean: 0 stays 0.
 
-// Which point comes t-th: entry first + t of an index of either width; or point first + t.
+// Which point comes t-th: entry t of an index of either width; or point t.
 struct Order {
     const int32_t* narrow;
     const int64_t* wide;
-    int64_t first;
 };
 
 // The outputs at one point, and the derivatives of its log Z by their moments; (n,) each. Where
@@ -223,10 +222,8 @@ struct PowerArgs {
     const double *m, *epistemic_std, *aleatoric_std;
     int64_t n;
     double power;
-    bool with_slopes;
     double* out;  // in units of the transformation, (3, n): mean and standard deviations of model
-                  // and noise; with slopes (12, n): then their derivatives by m, by epistemic_std
-                  // and by aleatoric_std
+                  // and noise
     int64_t poll_every;
     bool (*keep_going)(void*);
     void* context;

@@ -14,7 +14,6 @@ PROBPROP_INLINE double entry(const Matrix& a, int64_t row, int column) {
 }
 
 PROBPROP_INLINE int64_t point_at(const Order& order, int64_t t) {
-    t += order.first;
     if (order.narrow != nullptr) return order.narrow[t];
     return order.wide != nullptr ? order.wide[t] : t;
 }

@@ -31,8 +31,8 @@ struct TrainArgs {
     double *v_hat_nat, *a_hat_nat, *b_hat_nat;  // (n_weights,) each
     double *alpha_prior, *beta_prior;
     SweepArgs sweep;  // its `due` are (n_epochs, n_features)
-    int64_t n_epochs, n_blocks;
-    const bool* refine;     // (n_epochs,): after each block of that epoch
+    int64_t n_epochs;
+    const bool* refine;     // (n_epochs,): after that epoch
     Mt19937* random;        // shuffles the points before every epoch; null: no shuffling
     const int64_t* orders;  // (n_epochs, n): the orders themselves; null: there are none
     Watcher<T> watcher;
@@ -41,7 +41,7 @@ struct TrainArgs {
 // What each epoch observed; the arrays have a row for each.
 struct TrainResult {
     int64_t n_epochs;   // whole ones that were made
-    double* log_Z_sum;  // (n_epochs, n_blocks)
+    double* log_Z_sum;  // (n_epochs,)
     int64_t* counts;    // (n_epochs, 4): undone, guarded, skipped points, skipped factors
     double* noise;      // (n_epochs, 2, n_noise): alpha and beta after it
     double* prior;      // (n_epochs, 2)
@@ -72,7 +72,7 @@ class Checkpoint {
     void restore() { copy<false>(); }
 
   private:
-    bool one_pass() const { return args.n_blocks == 1 && args.watcher.power == nullptr; }
+    bool one_pass() const { return args.watcher.power == nullptr; }
     template <bool saving, typename U>
     static void move(U*& kept, U* state, int64_t n) {
         for (int64_t i = 0; i < n; ++i) (saving ? kept : state)[i] = (saving ? state : kept)[i];
@@ -112,16 +112,16 @@ class Orders {
     }
     Order next() {
         if (random == nullptr) {
-            const Order order = {nullptr, given, 0};
+            const Order order = {nullptr, given};
             if (given != nullptr) given += n;
             return order;
         }
         if (wide.empty()) {
             permutation(*random, n, narrow.data());
-            return {narrow.data(), nullptr, 0};
+            return {narrow.data(), nullptr};
         }
         permutation(*random, n, wide.data());
-        return {nullptr, wide.data(), 0};
+        return {nullptr, wide.data()};
     }
 
   private:
@@ -131,12 +131,6 @@ class Orders {
     std::vector<int32_t> narrow;
     std::vector<int64_t> wide;
 };
-
-// Block b of n points in n_blocks nearly equal ones, as numpy.array_split cuts them: its first.
-inline int64_t first_of_block(int64_t n, int64_t n_blocks, int64_t b) {
-    const int64_t longer = n % n_blocks;
-    return b * (n / n_blocks) + (b < longer ? b : longer);
-}
 
 // Everything a training needs while it runs, so that running it allocates nothing here.
 template <typename T>
@@ -175,42 +169,37 @@ class Training {
         for (double& sum : d_tail_sum) sum = 0.0;
         if (!d_tail_sum.empty()) args.pass.d_tail_sum = d_tail_sum.data();
         const bool watching = args.watcher.power != nullptr && args.watcher.power[e] > 0.0;
-        for (int64_t b = 0; b < args.n_blocks; ++b) {
-            if (!args.pass.keep_going(args.pass.context)) return Status::interrupted;
-            const int64_t first = first_of_block(n, args.n_blocks, b);
-            const int64_t n_points = first_of_block(n, args.n_blocks, b + 1) - first;
-            AdfArgs<T> pass = args.pass;
-            pass.order = {order.narrow, order.wide, first};
-            pass.n_points = n_points;
-            if (!watching) pass.watched = nullptr;
-            if (!precisions.empty()) {
-                for (size_t i = 0; i < precisions.size(); ++i)
-                    precisions[i] = static_cast<T>(args.v_hat_nat[i]);
-                pass.memory.v_hat_nat = precisions.data();
-            }
-            AdfResult passed = {};
-            const Status status = adf_pass(pass, passed);
-            if (status != Status::ok) return status;
-            result.log_Z_sum[e * args.n_blocks + b] = passed.log_Z_sum;
-            counts[0] += passed.n_undone;
-            counts[1] += passed.n_guarded;
-            counts[2] += passed.n_skipped;
-            if (watching) {
-                AdfArgs<T> watch = args.watcher.pass;
-                watch.order = pass.order;
-                watch.n_points = n_points;
-                watch.power = args.watcher.power[e];
-                watch.keep_going = args.pass.keep_going;
-                watch.context = args.pass.context;
-                if (!d_tail_sum.empty()) watch.d_tail_sum = d_tail_sum.data() + args.n_tail;
-                AdfResult watched = {};
-                const Status of_noise = adf_pass(watch, watched);
-                if (of_noise != Status::ok) return of_noise;
-                counts[0] += watched.n_undone;
-                counts[2] += watched.n_skipped - passed.n_skipped;  // it skips what was skipped
-            }
-            if (args.refine[e]) counts[3] += refined(e);
+        if (!args.pass.keep_going(args.pass.context)) return Status::interrupted;
+        AdfArgs<T> pass = args.pass;
+        pass.order = order;
+        if (!watching) pass.watched = nullptr;
+        if (!precisions.empty()) {
+            for (size_t i = 0; i < precisions.size(); ++i)
+                precisions[i] = static_cast<T>(args.v_hat_nat[i]);
+            pass.memory.v_hat_nat = precisions.data();
         }
+        AdfResult passed = {};
+        const Status status = adf_pass(pass, passed);
+        if (status != Status::ok) return status;
+        result.log_Z_sum[e] = passed.log_Z_sum;
+        counts[0] += passed.n_undone;
+        counts[1] += passed.n_guarded;
+        counts[2] += passed.n_skipped;
+        if (watching) {
+            AdfArgs<T> watch = args.watcher.pass;
+            watch.order = order;
+            watch.n_points = n;
+            watch.power = args.watcher.power[e];
+            watch.keep_going = args.pass.keep_going;
+            watch.context = args.pass.context;
+            if (!d_tail_sum.empty()) watch.d_tail_sum = d_tail_sum.data() + args.n_tail;
+            AdfResult watched = {};
+            const Status of_noise = adf_pass(watch, watched);
+            if (of_noise != Status::ok) return of_noise;
+            counts[0] += watched.n_undone;
+            counts[2] += watched.n_skipped - passed.n_skipped;  // it skips what was skipped
+        }
+        if (args.refine[e]) counts[3] += refined(e);
         const int64_t n_absorbed = n - counts[2];
         for (int k = 0; k < args.n_tail; ++k) {
             if (!d_tail_sum.empty() && n_absorbed > 0) {

@@ -252,7 +252,7 @@ EXPORT(int, mixture_interval)(int n_members, int n_rows, const double* weights, 
 EXPORT(int, power_moments)(const double* mean, const double* epistemic_std,
                            const double* aleatoric_std, int n, double power, double* out) {
     return int(level.power_moments(
-        {mean, epistemic_std, aleatoric_std, n, power, false, out, never, go_on, nullptr}));
+        {mean, epistemic_std, aleatoric_std, n, power, out, never, go_on, nullptr}));
 }
 
 // ---- Training: an object that gets all arguments, then runs once.
@@ -307,11 +307,10 @@ EXPORT(const char*, set_rows)(Trainer* trainer, const PageRows* X, const double*
 }
 
 // refine and tail_rate are (n_epochs,); without random the rows come in the order given.
-EXPORT(void, set_epochs)(Trainer* trainer, int n_epochs, int n_blocks, const bool* refine,
+EXPORT(void, set_epochs)(Trainer* trainer, int n_epochs, const bool* refine,
                          double informative_ratio, const double* tail_rate, RandomState* random) {
     TrainArgs<double>& args = trainer->args;
     args.n_epochs = n_epochs;
-    args.n_blocks = n_blocks;
     args.refine = refine;
     args.sweep = {args.pass.sizes, args.pass.n_layers, nullptr, nullptr, 0, informative_ratio};
     args.tail_rate = tail_rate;
@@ -348,7 +347,7 @@ EXPORT(void, set_watcher)(Trainer* trainer, const int* sizes, int n_layers, doub
     args.watcher = {pass, count_weights(sizes, n_layers), tail, power};
 }
 
-// Make the epochs. Written: log_Z_sum (n_epochs, n_blocks), counts (n_epochs, 4) as numbers.
+// Make the epochs. Written: log_Z_sum (n_epochs,), counts (n_epochs, 4) as numbers.
 EXPORT(int, run_trainer)(Trainer* trainer, double* log_Z_sum, double* counts) {
     TrainArgs<double>& args = trainer->args;
     const size_t n = size_t(args.n_epochs);

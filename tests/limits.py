@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from probprop import Candidate
-from probprop.cli import judging, output, training
+from probprop.cli import arguments, cost, output
 from probprop.data import fitting, scratch, shards
-from probprop.estimators import cost
 from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
 from probprop.table import read
@@ -55,8 +54,7 @@ class Limits:
 
     def tables_above_memory(self) -> None:
         """Let the commands treat every table as one of 12 GB."""
-        for module in (training, judging):
-            self._patch.setattr(module, "needed_beyond", lambda paths, limit: 12 * 10**9)
+        self._patch.setattr(arguments, "needed_beyond", lambda paths, limit: 12 * 10**9)
 
     def seconds_between_checkpoints(self, seconds: float) -> None:
         self._patch.setattr(checkpoint, "_SECONDS_BETWEEN", seconds)

@@ -1,4 +1,4 @@
-"""What the WebAssembly kernel is asked, as JSON, and what the native one answers.
+"""Inputs of the WebAssembly kernel, as JSON, and outputs of the native one.
 
 A case is what run_cases.js is given, with its `kind`; the answer has arrays by name.
 """
@@ -70,7 +70,7 @@ def whole(posterior: Posterior) -> Case:
     }
 
 
-# ---- One case of each kind: what is asked, what is answered
+# ---- One case of each kind: inputs and outputs
 
 
 def forward(posterior: Posterior, X: Any, X_var: Array | None = None) -> tuple[Case, Answer]:
@@ -111,7 +111,6 @@ def training(task: Task, seed: int | None) -> tuple[Case, Answer]:
         "X_var": as_json(task.X_var),
         "y": as_json(task.y),
         "refine": task.refine.tolist(),
-        "n_blocks": task.n_blocks,
         "memory": None if memory is None else vars(memory),
         "tail_rate": as_json(task.tail_rate),
         "watch": watch
@@ -212,7 +211,6 @@ def made_task(kind: str, seed: int) -> tuple[Task, int | None]:
         likelihood=likelihood,
         memory=memory,
         refine=random.rand(n_epochs) < 0.7,
-        n_blocks=random.randint(1, 1 + min(n, 4)),
         random_state=None if given is None else RandomState(given),
         noise_schedule=watch,
         tail_rate=np.linspace(0.2, 1.0, n_epochs) if "heavy" in kind else None,
@@ -313,7 +311,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def of_estimators() -> Iterator[tuple[Case, Answer]]:
-    """Fits from a seed to predictions, beside those of the estimators."""
+    """Fits from a seed to predictions, compared with the estimators."""
     sizes = [30, 1, 2, 40, 25, 30, 35, 40, 30]
     for n, settings in zip(sizes, SETTINGS, strict=True):
         parameters = dict(settings)

@@ -35,9 +35,9 @@ def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:
     Parameters
     ----------
     own : sequence of rows
-        Of PBPRegressorCV.
+        Rows of PBPRegressorCV.
     others : sequence of rows
-        Of five networks, averaged, for the same repetitions at least.
+        Rows of five averaged networks, for the same repetitions at least.
     """
     lines, signs, signs_of_others = [], list[int](), list[int]()
     for name in dict.fromkeys(row["dataset"] for row in own):

@@ -226,7 +226,7 @@ def _blind(written: Figures) -> list[list[str]]:
     outside, (gaussian, exact) = written["outside"], last["0.999"]
     return [
         [
-            "Student's t after one pass over the toy rows",
+            "Student's t after one epoch on the toy data",
             f"`alpha_noise` {first['alpha_noise']:.1f}; the 99.9 % interval is "
             f"{_instead(first['0.999'])}, the 95 % interval {_instead(first['0.95'])}",
         ],

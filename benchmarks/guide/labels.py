@@ -166,7 +166,7 @@ def _folds_page(written: Figures) -> str:
             f"{OTHER}.",
             "",
             f"Pictures of pure noise: after a fit on 1,500 digits the entropy is "
-            f"{noise['digits']:.2f} nats on held-out digits and {noise['noise']:.2f} on noise, "
+            f"{noise['digits']:.2f} nats on test digits and {noise['noise']:.2f} on noise, "
             f"{100.0 * share:.0f} % of it `entropy_model`.",
             "",
         ]

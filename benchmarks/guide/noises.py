@@ -158,9 +158,9 @@ def pages(written: Figures) -> dict[str, str]:
     return {
         "noises_held": _held_page(written["held"]),
         "noises_motorcycle": (
-            f"On the motorcycle data of the example (133 rows, one feature) the log-likelihood of "
-            f'held-out rows is {constant} with constant noise, {own} with `noise="input"`, and '
-            f"{passes} after twenty such passes.\n"
+            f"On the motorcycle data of the example (133 rows, one feature) the out-of-fold "
+            f'log-likelihood is {constant} with constant noise, {own} with `noise="input"`, and '
+            f"{passes} after twenty such epochs.\n"
         ),
         "noises_tails": _tails_page(written["tails"]),
         "noises_outliers": _outliers_page(written["outliers"]),
@@ -216,7 +216,7 @@ def _tails_page(found: dict[str, list[dict[str, Figures]]]) -> str:
 def _outliers_page(found: Figures) -> str:
     gaussian, heavy, without = (found[k] for k in (*TAILS, "without"))
     return (
-        "After outliers as large as those of the code above the 50 % intervals hold "
+        "After outliers as in the code above the 50 % intervals contain "
         f"{_percent(heavy['in 50 %'])} of new, clean targets ({_percent(gaussian['in 50 %'])} with "
         f"Gaussian tails), and the 95 % intervals are {heavy['width']:.1f} wide "
         f"({gaussian['width']:.1f}; {without['width']:.1f} without outliers): there are as many "

@@ -58,7 +58,7 @@ def of_ngboost(model: Any, X: FloatArray) -> Predicted:
 
 
 class Package(NamedTuple):
-    """A regressor with its default parameters, and how to ask it; some take minutes to check."""
+    """A regressor with its default parameters, and how it predicts; some take minutes to check."""
 
     model: Any
     ask: Callable[[Any, FloatArray], Predicted] = of_scikit_learn

@@ -146,9 +146,9 @@ def page(written: Figures, n_rows: int) -> str:
             table(header, rows, texts=(0, 1)),
             "",
             f"One network takes {min(shares):.1f} to {max(shares):.1f} times the processor "
-            f"seconds of two. Over {n} draws of the made targets with nothing in common, "
+            f"seconds of two. Over {n} draws of synthetic targets with nothing in common, "
             f"{n_rows:,} rows to fit, the log-likelihood per target of one network of 50 units "
-            f"for both, minus that of two of 50, is {difference(per_target['both'], each, 3)}; of "
+            f"for both, minus two of 50, is {difference(per_target['both'], each, 3)}; of "
             f"one of 100 units, {difference(per_target['both, 100 units'], each, 3)}.",
             "",
         ]

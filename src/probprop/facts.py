@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from probprop._version import __version__
+from probprop.encoding.missing import N_NODES
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.missing import N_NODES
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.kind import (
     classes_of,

@@ -61,8 +61,7 @@ def test_the_hyperparameters_are_selected_and_scored_out_of_fold(capfd: Captured
     assert re.search(r"^(selected:|  weight .*:) .*a layer of 3 units, ", err, re.M)
     assert re.search(r"^calibrated: standard deviations scaled by [\d.]+; ", err, re.M)
     assert "fitted on 60 rows and evaluated on 60 out-of-fold rows: each is predicted by " in err
-    epochs = model.estimators_[0].n_iter_
-    assert f"wrote m.pbp: 60 rows, 5 features, {epochs} epochs, 10 networks" in err
+    assert "wrote m.pbp: 60 rows, 5 features, 10 networks" in err
     assert re.search(OF_TWO, Path("r.html").read_text())
 
 
@@ -98,7 +97,7 @@ def test_weights_and_missing_values_work(capfd: Captured) -> None:
     assert (model.missing, model.n_samples_seen_) == ("marginalize", 59)
     notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note:")]
     words = "marginalized over 32 completions, given the other values of the sample"
-    assert notes == [f"note: 1 of 59 rows have missing values, which are {words}"]
+    assert notes == [f"note: 1 of 59 rows have missing numbers, which are {words}"]
     assert call("info m.pbp") == 0
     assert re.search(rf"^Missing values +{words}$", capfd.readouterr().out, re.M)
 
@@ -122,7 +121,7 @@ def test_update_and_info_show_the_calibration(capfd: Captured) -> None:
     homes(80)[60:].to_csv("more.csv", index=False)
     assert call("update m.pbp more.csv") == 0
     err = capfd.readouterr().err
-    updated = r"^updated m.pbp with 20 rows: 80 rows seen; standard deviations"
+    updated = r"^updated m.pbp with 20 rows: 80 rows seen$"
     assert re.search(updated, err, re.MULTILINE)
     assert saved().n_samples_seen_ == 80
     assert call("info m.pbp") == 0
@@ -210,10 +209,16 @@ def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, w
         ),
         ("--budget good --error rooms", "--budget: with --error one network is fitted"),
         ("--budget best --target area", "--budget: with several targets one network"),
-        ("--evidence-cap some", "--evidence-cap': 'some' is neither a number nor none"),
-        ("--evidence-cap auto", "--evidence-cap': 'auto' is neither a number nor none"),
-        ("--evidence-cap nan", "--evidence-cap': 'nan' is neither a number nor none"),
-        ("--evidence-cap 0.5", "--evidence-cap': 0.5 is not at least 1"),
+        (
+            "--evidence-cap some",
+            "--evidence-cap': 'some' is neither a number of at least 1 nor none",
+        ),
+        (
+            "--evidence-cap auto",
+            "--evidence-cap': 'auto' is neither a number of at least 1 nor none",
+        ),
+        ("--evidence-cap nan", "--evidence-cap': 'nan' is neither a number of at least 1"),
+        ("--evidence-cap 0.5", "--evidence-cap': '0.5' is neither a number of at least 1"),
         ("--n-epochs auto", "Invalid value for '--n-epochs'"),
         ("--n-epochs -2", "--n-epochs': Input should be greater than or equal to 1"),
     ],

@@ -95,7 +95,7 @@ def test_a_fit_resumes_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     assert run(*command, "-o", str(out)) == 0
     assert out.read_bytes() == first
     assert run(*command, "--random-state", "1", "-o", str(out)) == 1
-    assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
+    assert "has other parameters (random_state was 0 and is 1)" in capfd.readouterr().err
 
 
 def test_a_comparison_resumes_from_its_checkpoint(

@@ -1,4 +1,4 @@
-"""Every way to go wrong: one line that says what and what to do, the exit code, no traceback."""
+"""Errors: one line that names the cause and the remedy, the exit code, no traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from cli_tables import call, fails, write_homes
 from limits import Limits
 from probprop import PBPRegressor
-from probprop.cli import judging
+from probprop.cli import output
 from probprop.cli.application import run
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -287,7 +287,7 @@ def test_a_bug_is_one_line_too_unless_debugged(
     def broken(_: str) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(judging, "load_table_model", broken)
+    monkeypatch.setattr(output, "load_table_model", broken)
     update = "update homes.pbp sold.csv"
     fails(capfd, 1, update, "unexpected KeyError: 'surprise'", "--debug")
     with pytest.raises(KeyError, match="surprise"):

@@ -15,15 +15,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 import probprop
 from cv_models import ENCODED, RAW, small, small_classifier
 from probprop._types import FloatArray
-from probprop.encoding.piecewise import encode, encoded, fit_piecewise, one_hot_sets
+from probprop.encoding.bounds import fit_bounds
+from probprop.encoding.piecewise import (
+    encode,
+    encoded,
+    feature_ends,
+    fit_piecewise,
+    one_hot_sets,
+)
 from probprop.estimators.cv import folds
 from probprop.inference import native
-from probprop.inference.inputs import Encoded, columns_of, stacked
+from probprop.inference.inputs import Coded, Encoded, columns_of, stacked
 from probprop.inference.posterior import initial_posterior
-from probprop.inference.standardize import leaving_features
+from probprop.inference.standardize import leaving_features, measure
 from probprop.inference.training import _due
 from probprop.report.live import live_page
-from probprop.table import UnknownCategoryWarning, fit_table_model
+from probprop.table import TableEncoder, UnknownCategoryWarning, fit_table_model
 
 N = 400
 
@@ -138,12 +145,42 @@ def test_a_fit_matches_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"candidates": [ENCODED], "dtype": "float64"}
     model = small(**options).fit(X, y)
     assert model.groups_[0].encoding.one_hot is not None
+    found, inputs = model.predict(X, return_std=True), model.encoder_.transform(X)
+    by_array = small(**options).fit(inputs, y)
+    assert_allclose(by_array.predict(inputs, return_std=True), found, 1e-10, 1e-12)
     monkeypatch.setattr(folds, "one_hot_sets", lambda X: None)
-    expected = small(**options).fit(X, y)
+    expected = small(**options).fit(inputs, y)
     assert expected.groups_[0].encoding.one_hot is None
     # Sums are in another order, and an update passes its rounding on to all later ones.
-    found = model.predict(X, return_std=True)
-    assert_allclose(found, expected.predict(X, return_std=True), 1e-8, 1e-8)
+    assert_allclose(found, expected.predict(inputs, return_std=True), 1e-8, 1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::probprop.table.UnknownCategoryWarning")
+def test_samples_with_codes_are_the_array_of_their_columns() -> None:
+    frame = table().assign(size=pd.Categorical(["s", "m", "l", "m"] * 100, [*"sml"], ordered=True))
+    frame = frame[["x", "place", "size"]].mask(np.random.RandomState(0).rand(400, 3) < 0.02)
+    encoder = TableEncoder().fit(frame)
+    other = frame.assign(place=frame["place"].where(frame["place"].notna(), "never seen"))
+    for rows in (frame, other):
+        coded, X = encoder.coded(rows), encoder.encode(rows)
+        assert isinstance(coded, Coded)
+        assert coded.codes.shape == (400, 2 + len(encoder["size"].names))
+        columns = [encoder[name].encode(rows[name]) for name in ("x", "place", "size")]
+        assert_array_equal(X, np.column_stack(columns))
+        assert_array_equal(coded[3:7], X[3:7])
+        assert_array_equal(feature_ends(coded), feature_ends(X))
+        for found, expected in ((fit_bounds(coded), fit_bounds(X)), (measure(coded), measure(X))):
+            for name in expected.__dataclass_fields__:
+                values = getattr(found, name), getattr(expected, name)
+                assert_allclose(*values, 1e-12, 1e-12, err_msg=name)
+        bounds = fit_bounds(X[:200])
+        assert_array_equal(bounds.apply(coded), bounds.apply(X))
+    coded, X = encoder.coded(frame), encoder.encode(frame)
+    states = [fit_piecewise(A, 8, one_hot=coded.first) for A in (coded, X)]
+    for name in states[0].__dataclass_fields__:
+        assert_allclose(*(getattr(state, name) for state in states), 1e-12, 1e-12, err_msg=name)
+    assert encoded(coded, states[0]).X is coded.codes
+    assert encoded(encoder.coded(other), states[0]).basis is states[0].basis  # some are missing
 
 
 @pytest.mark.parametrize("candidate", [ENCODED, RAW])

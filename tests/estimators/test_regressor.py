@@ -140,7 +140,6 @@ def test_the_prior_is_refined_once_per_epoch(diabetes, monkeypatch):
     PBPRegressor((3,), n_epochs=4).fit(*diabetes)
     (task,) = tasks
     assert task.refine.tolist() == [True] * 4
-    assert task.n_blocks == 1
 
 
 def test_progress_bar(diabetes, capsys):

@@ -208,7 +208,6 @@ def task_of(
         likelihood=likelihood,
         memory=memory,
         refine=np.array([True, False, True]),
-        n_blocks=random.randint(1, min(n, 3) + 1),
         random_state=np.random.RandomState(0),
         noise_schedule=watch,
         weights=random.chisquare(3, n) if random.rand() < 0.3 else None,

@@ -61,16 +61,13 @@ def by_hand(task: Task) -> tuple[Posterior, Records]:
     y = task.standardizer.transform_y(task.y)
     posterior, records = task.posterior, []
     for refine in task.refine:
-        passes, sweeps = [], []
-        for block in np.array_split(task.order(), task.n_blocks):
-            posterior, passed = NATIVE.adf_pass(
-                posterior, X, y, block, memory=task.memory, X_var=task.X_var
-            )
-            passes.append(passed)
-            if refine:
-                posterior, swept = NATIVE.refine_prior(posterior, task.informative_ratio)
-                sweeps.append(swept)
-        records.append(Records.of_epoch(posterior, passes, sweeps))
+        posterior, passed = NATIVE.adf_pass(
+            posterior, X, y, task.order(), memory=task.memory, X_var=task.X_var
+        )
+        swept = None
+        if refine:
+            posterior, swept = NATIVE.refine_prior(posterior, task.informative_ratio)
+        records.append(Records.of_epoch(posterior, passed, swept))
     return posterior, Records.joined(records)
 
 
@@ -91,7 +88,6 @@ def assert_equal(a: tuple[Posterior, Records], b: tuple[Posterior, Records]) -> 
 @given(
     n=st.integers(1, 40),
     refine=st.lists(st.booleans(), min_size=1, max_size=5),
-    n_blocks=st.integers(1, 7),
     capacity=st.none() | st.floats(1.0, 100.0),
     uncertain=st.booleans(),
     shuffled=st.booleans(),
@@ -101,7 +97,6 @@ def assert_equal(a: tuple[Posterior, Records], b: tuple[Posterior, Records]) -> 
 def test_one_call_is_the_loop_of_epochs_to_the_bit(
     n: int,
     refine: list[bool],
-    n_blocks: int,
     capacity: float | None,
     uncertain: bool,
     shuffled: bool,
@@ -113,7 +108,6 @@ def test_one_call_is_the_loop_of_epochs_to_the_bit(
         dtype=dtype,
         informative_ratio=ratio,
         refine=np.array(refine),
-        n_blocks=min(n, n_blocks),
         memory=None if capacity is None else Memory(capacity, 6.0, 6.0),
         X_var=np.random.RandomState(n).chisquare(1, (n, 3)).astype(dtype) if uncertain else None,
     )
@@ -129,8 +123,8 @@ def test_one_call_is_the_loop_of_epochs_to_the_bit(
 
 @pytest.mark.parametrize("ratio", [1.0, 8.0])
 def test_the_native_epochs_match_the_reference(ratio: float) -> None:
-    (native,), _ = NATIVE.train([made_task(n_blocks=2, informative_ratio=ratio)])
-    (reference,), _ = REFERENCE.train([made_task(n_blocks=2, informative_ratio=ratio)])
+    (native,), _ = NATIVE.train([made_task(informative_ratio=ratio)])
+    (reference,), _ = REFERENCE.train([made_task(informative_ratio=ratio)])
     for name in ARRAYS:
         for a, b in zip(
             getattr(native.posterior, name), getattr(reference.posterior, name), strict=True
@@ -270,7 +264,6 @@ def test_the_kernel_refuses_arrays_that_do_not_fit() -> None:
         ({"X": task.X[:, :2]}, "columns"),
         ({"y": task.y[:5]}, "length"),
         ({"standardizer": short}, "an entry per column"),
-        ({"n_blocks": 0}, "a block or more"),
         ({"X_var": np.ones((2, 3))}, "differ in shape"),
     ):
         with pytest.raises(ValueError, match=message):

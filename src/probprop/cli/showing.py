@@ -1,4 +1,4 @@
-"""`probprop demo`, `play` and `bench`: an example, an interactive page, and the training speed."""
+"""`probprop demo` and `play`: an example, and an interactive page."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ Examples:
   probprop demo
   probprop demo -o report.html
 """
-BENCH_EXAMPLES = """\b
-Examples:
-  probprop bench
-  PROBPROP_CPU_LEVEL=v2 probprop bench
-"""
-
-_SHAPES = [(13, 50, 1), (9, 100, 1), (90, 100, 1), (13, 50, 50, 1)]
-_SECONDS = 0.3  # per shape and precision
 
 
 def demo(
@@ -66,7 +58,7 @@ def bench(context: typer.Context) -> None:
     The unit is updates per second of processor time on one core. An update is an ADF step on one
     row of a table; an epoch has one update per row.
     """
-    from probprop.estimators.cost import updates_per_second
+    from probprop.cli.cost import updates_per_second
     from probprop.inference.engine import cpu_level
 
     terminal = terminal_of(context)
@@ -97,7 +89,7 @@ def play(
 ) -> None:
     """Open an interactive demo that fits a network to clicked points.
 
-    The page fits a curve with error bars to the points that you click, or two classes in the plane.
+    The page fits a curve with intervals to the points that you click, or two classes in the plane.
     The kernel runs in the page, which is one file and needs neither a server nor an internet
     connection.
     """

@@ -266,5 +266,5 @@ def moments(z: Moments, g: BoxCox) -> Moments:
     (array([1.28402542]), array([1.28402542]))
     """
     m, a, b = (np.ascontiguousarray(part, np.float64).ravel() for part in z)
-    found = g.unit * _kernel.power_moments(m, a, b, g.power, False)
+    found = g.unit * _kernel.power_moments(m, a, b, g.power)
     return Moments(*found.reshape(len(found), *z.mean.shape))

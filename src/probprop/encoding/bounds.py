@@ -17,12 +17,15 @@ follows the tail: a fixed gap misses outliers in Gaussian features or finds some
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import MAX_SAMPLE, feature_ends, present, sample_rows
+from probprop.inference.inputs import Coded
 
 _TAIL = 0.01  # share of the values at either end that may be outliers
 _NEAR = 10.0  # robust standard deviations from the median within which no value is an outlier
@@ -46,8 +49,15 @@ class InputBounds:
     high: FloatArray  # largest
     growth: FloatArray  # limit of the distance from the range; 0 for a constant feature
 
-    def apply(self, X: Array) -> Array:
-        """Return bounded samples of the dtype of X; X itself if all values are in the range."""
+    def apply(self, X: Any) -> Any:
+        """Return bounded samples of the dtype of X; X itself if all values are in the range.
+
+        Samples with codes keep these: of a one-hot set only values of the range are known.
+        """
+        if isinstance(X, Coded):
+            own = InputBounds(*(getattr(self, f.name)[X.others] for f in fields(self)))
+            codes = X.codes[:, len(X.others) :]
+            return replace(X, codes=np.concatenate([own.apply(X.numbers), codes], axis=1))
         low, high = feature_ends(X)  # with few temporaries, as nothing is outside in most calls
         columns = np.flatnonzero(np.less(low, self.low) | np.greater(high, self.high))
         if not len(columns):
@@ -76,7 +86,7 @@ class InputBounds:
             slope[outside] = (1.0 + (distance / self.growth[column]) ** 3) ** (-4.0 / 3.0)
         return slope
 
-    def grown(self, X: Array) -> InputBounds:
+    def grown(self, X: Array | Coded) -> InputBounds:
         """Return the bounds widened to the samples of X, by at most 4 `growth` on either side.
 
         A feature that was constant is widened to all values of X.
@@ -92,7 +102,7 @@ class InputBounds:
         return replace(self, low=low, high=high, growth=growth)
 
 
-def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
+def fit_bounds(X: Array | Coded, ends: Array | None = None) -> InputBounds:
     """Find the range of each feature and whether it has isolated outliers.
 
     The quantiles of X give a median and a robust standard deviation s. A value is an isolated
@@ -102,9 +112,9 @@ def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
     its distance in between, so that heavy tails alone make no outliers. If X is only a part
     of the samples, `ends`, (2, n_features), has the smallest and the largest values of all.
     """
-    columns = (present(x) for x in (X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X).T)
     if ends is None and len(X) > MAX_SAMPLE:
         ends = np.array(feature_ends(X))
+    columns = _columns(X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X)
     if ends is not None:
         pairs = zip(columns, ends.T.astype(np.float64), strict=True)
         columns = (np.append(x, end[~np.isnan(end)]) for x, end in pairs)
@@ -120,6 +130,19 @@ def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
 
     found = zip(*map(bounds, columns), strict=True)
     return InputBounds(*(np.array(each) for each in found))
+
+
+def _columns(X: Array | Coded) -> Iterator[FloatArray]:
+    """Yield the values that are present of each column, in any order."""
+    if not isinstance(X, Coded):
+        yield from map(present, X.T)
+        return
+    numbers, (n, ones) = iter(X.numbers.T), X.counts
+    for j, of_set in enumerate(X.first >= 0):
+        if of_set:
+            yield np.repeat([0.0, 1.0], [int(n[j] - ones[j]), int(ones[j])])
+        else:
+            yield present(next(numbers))
 
 
 def _bounds_of(x: FloatArray) -> tuple[float, float, float]:

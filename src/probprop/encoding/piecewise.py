@@ -30,12 +30,12 @@ from sklearn.utils.validation import check_is_fitted, check_scalar, validate_dat
 
 from probprop._types import Array, FloatArray
 from probprop.inference import inputs
-from probprop.inference.inputs import Basis, ColumnBasis, Encoded, Samples
+from probprop.inference.inputs import Basis, Coded, ColumnBasis, Encoded, Samples, sets_of
 from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
-_FEW_LEVELS = 32  # columns of a one-hot set that are not worth a code
+FEW_LEVELS = 32  # columns of a one-hot set that are not worth a code
 _TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
 
 
@@ -51,7 +51,7 @@ class PiecewiseLinear:
     end: FloatArray  # where it is 1
     ramp_center: FloatArray  # what is subtracted: its value, 0 or 1, at the center of the column
     ramp_scale: FloatArray  # its root mean square after that
-    # Of each column the first one of its one-hot set, or -1; None if there are no such sets.
+    # For each column, the first one of its one-hot set, or -1; None without such sets.
     one_hot: Array | None = None
 
     @property
@@ -78,9 +78,7 @@ class PiecewiseLinear:
     @cached_property
     def sets(self) -> list[Array]:
         """The columns of each one-hot set."""
-        if (first := self.one_hot) is None:
-            return []
-        return [np.flatnonzero(first == j) for j in np.unique(first) if j >= 0]
+        return sets_of(self.one_hot)
 
     @cached_property
     def _others(self) -> Array:
@@ -88,11 +86,14 @@ class PiecewiseLinear:
         n = len(self.center)
         return np.arange(n) if self.one_hot is None else np.flatnonzero(self.one_hot < 0)
 
-    def codes(self, X: Array) -> Array | None:
-        """Return the other columns, then the place of the 1 in each one-hot set.
+    def codes(self, X: Array | Coded) -> Array | None:
+        """Return the other columns, then the place of the 1 in each one-hot set, as in `Coded`.
 
-        If all columns of a set are 0 it is their number. None if a row has anything else in a set.
+        None if a row has anything else in a set.
         """
+        if isinstance(X, Coded):
+            known = np.array_equal(X.first, self.one_hot)  # type: ignore[arg-type]
+            return X.codes if known and not np.isnan(X.codes[:, len(X.others) :]).any() else None
         found = [X[:, self._others]]
         for own in self.sets:
             x, code = X[:, own[0] : own[-1] + 1], np.full((len(X), 1), len(own), X.dtype)
@@ -131,12 +132,14 @@ class PiecewiseLinear:
         return replace(basis, input=inputs_of, n_inputs=self.n_outputs)
 
 
-def one_hot_sets(X: Array) -> Array | None:
+def one_hot_sets(X: Array | Coded) -> Array | None:
     """Return of each column the first one of its one-hot set, or -1; None if there is no set.
 
     A set has more than 32 columns side by side, of which every row has at most one that is 1, and
     of which the others are 0.
     """
+    if isinstance(X, Coded):
+        return X.first
     first, (low, high) = np.full(X.shape[1], -1), feature_ends(X)
     start, taken = 0, np.zeros(len(X), bool)
     for j in range(X.shape[1] + 1):
@@ -145,7 +148,7 @@ def one_hot_sets(X: Array) -> Array | None:
             row = np.flatnonzero(X[:, j])
             row = row if (X[row, j] == 1.0).all() else None
         if row is None or taken[row].any():
-            if j - start > _FEW_LEVELS:
+            if j - start > FEW_LEVELS:
                 first[start:j] = start
             start, taken = j + (row is None), np.zeros(len(X), bool)
         if row is not None:
@@ -154,13 +157,15 @@ def one_hot_sets(X: Array) -> Array | None:
 
 
 def fit_piecewise(
-    X: Array, n_bins: int, *, centered: bool = False, one_hot: Array | None = None
+    X: Array | Coded, n_bins: int, *, centered: bool = False, one_hot: Array | None = None
 ) -> PiecewiseLinear:
     """Place the knots of each column, for at most `n_bins` ramps, and measure the scales.
 
     If `centered`, columns and ramps are 0 at their means, and the scales are standard deviations.
     Columns of the sets in `one_hot`, none if it is None, have no ramps, and are 0 at the median.
+    Samples with codes have their own sets.
     """
+    one_hot = X.first if isinstance(X, Coded) else one_hot
     _check_range(X)
     raw = fit_standardizer(X, None)
     varies = raw.spreads > 0.0
@@ -170,11 +175,14 @@ def fit_piecewise(
         in_set = one_hot >= 0
     center[in_set] = raw.x_mean[in_set] >= 0.5
     ramps: list[tuple[FloatArray, ...]] = []
-    for j in np.flatnonzero(varies & ~in_set):
-        x = present(X[:, j])
+    others, numbers = (X.others, X.numbers) if isinstance(X, Coded) else (range(len(scale)), X)
+    for j, column in zip(others, numbers.T, strict=True):
+        if in_set[j] or not varies[j]:
+            continue
+        x = present(column)
         drawn = x
         if len(X) > MAX_SAMPLE:
-            drawn = np.concatenate([present(X[sample, j]), [x.min(), x.max()]])
+            drawn = np.concatenate([present(column[sample]), [x.min(), x.max()]])
         knots = place_knots(drawn, n_bins)
         middle = np.partition(drawn, len(drawn) // 2)[len(drawn) // 2]
         at = np.argmin(np.abs(knots - middle))
@@ -250,15 +258,19 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
     return out
 
 
-def encoded(X: Array, state: PiecewiseLinear | None, *, by_columns: bool = False) -> Samples:
+def encoded(
+    X: Array | Coded, state: PiecewiseLinear | None, *, by_columns: bool = False
+) -> Samples:
     """Return rows that the kernel encodes as it reads them; None leaves them as they are.
 
     One-hot sets become codes, unless derivatives are `by_columns` of X.
     """
     if state is None:
-        return X
+        return np.asarray(X)
     codes = None if by_columns or not len(state.sets) else state.codes(X)
-    return Encoded(X, state.basis) if codes is None else Encoded(codes, state.basis_of_codes)
+    if codes is None:
+        return Encoded(np.asarray(X), state.basis)
+    return Encoded(codes, state.basis_of_codes)
 
 
 def encode_sparse(X: Array, state: PiecewiseLinear) -> csr_array:
@@ -288,13 +300,18 @@ def sample_rows(n: int) -> Array:
     return np.sort(RandomState(0).choice(n, MAX_SAMPLE, replace=False) if n > MAX_SAMPLE else [])
 
 
-def feature_ends(X: Array) -> tuple[FloatArray, FloatArray]:
+def feature_ends(X: Array | Coded) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and the largest value of each feature; NaN where it has none."""
+    if isinstance(X, Coded):
+        n, ones = X.counts
+        ends = np.where(n > 0, np.stack([ones == n, ones > 0]), np.nan)
+        ends[:, X.others] = feature_ends(X.numbers)
+        return ends[0], ends[1]
     low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
     return low, high
 
 
-def _check_range(X: Array) -> None:
+def _check_range(X: Array | Coded) -> None:
     """Refuse a column whose values are farther apart than a float can say."""
     low, high = feature_ends(X)
     with np.errstate(over="ignore"):

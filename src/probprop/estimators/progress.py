@@ -14,12 +14,6 @@ _WIDTH = 24
 _SECONDS_BETWEEN = 0.1
 
 
-def say(text: str) -> None:
-    """Print a line on the standard error, where progress bars are; nothing if it is empty."""
-    if text:
-        print(text, file=sys.stderr, flush=True)
-
-
 class Bar:
     """Draw what is done and the time left; on a terminal one line, elsewhere one per tenth."""
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Inputs, Samples, canonical, is_listed
+from probprop.inference.inputs import Coded, Inputs, Samples, canonical, is_listed, stored
 from probprop.inference.likelihoods import (
     NOISE_TAILS,
     Gaussian,
@@ -163,9 +163,11 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
         if encoded is None:
             found = validate_data(estimator, X, *y, reset=reset, **checks)
         elif y:
-            return check_X_y(encoded, *y, estimator=estimator, **checks)
+            cells, y_checked = check_X_y(stored(encoded), *y, estimator=estimator, **checks)
+            return _as_stored(encoded, cells), y_checked
         else:
-            return check_array(encoded, estimator=estimator, input_name="X", **checks)
+            cells = check_array(stored(encoded), estimator=estimator, input_name="X", **checks)
+            return _as_stored(encoded, cells)
     except ValueError as error:
         if "could not convert string" in str(error) and (text := _columns_of_text(X)):
             raise ValueError(
@@ -187,8 +189,13 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
     return found
 
 
-def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> FloatArray | None:
-    """Return the columns of a table as numbers, (n, n_inputs); None if X is numbers already.
+def _as_stored(X: Any, cells: Array) -> Any:
+    """Return samples such as X, stored in these cells."""
+    return replace(X, codes=cells) if isinstance(X, Coded) else cells
+
+
+def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
+    """Return the columns of a table as numbers, (n, n_inputs), or as codes; None for numbers.
 
     With `reset`, an estimator that has `categorical_features` fits its `encoder_`.
     """
@@ -209,8 +216,7 @@ def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Flo
         estimator.encoder_ = encoder.fit(frame, y)
         if encoder.notes:
             warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
-    rows: FloatArray = estimator.encoder_.encode(frame)
-    return rows
+    return estimator.encoder_.coded(frame)
 
 
 def _columns_of_text(X: Any) -> list[Any]:
@@ -477,7 +483,7 @@ def _read(
         if not weights.all():
             counts = np.flatnonzero(weights)
             if first and not is_listed(X):  # in sparse rows an empty column has zeros
-                refuse_empty_columns(np.isnan(X[counts]).all(axis=0))
+                refuse_empty_columns(np.isnan(stored(X)[counts]).all(axis=0))
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean

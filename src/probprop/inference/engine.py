@@ -63,12 +63,12 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
         y = task.standardizer.transform_y(task.y)
         rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
         for e, rate in enumerate(rates):
-            posterior, passes, sweeps, of_noise = _epoch(task, posterior, X, y, e)
-            posterior = _with_learned_tail(posterior, passes, float(rate))
-            if (network := posterior.noise_network) is not None:
+            posterior, passed, swept, of_noise = _epoch(task, posterior, X, y, e)
+            posterior = _with_learned_tail(posterior, passed, float(rate))
+            if (network := posterior.noise_network) is not None and of_noise is not None:
                 network = _with_learned_tail(network, of_noise, float(rate))
                 posterior = replace(posterior, noise_network=network)
-            records.append(Records.of_epoch(posterior, passes, sweeps))
+            records.append(Records.of_epoch(posterior, passed, swept))
     except KeyboardInterrupt as interrupt:
         return Trained(posterior, Records.joined(records)), interrupt
     return Trained(posterior, Records.joined(records)), None
@@ -76,61 +76,55 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
 
 def _epoch(
     task: Task, posterior: Posterior, X: Array, y: FloatArray, e: int
-) -> tuple[Posterior, list[PassInfo], list[SweepInfo], list[PassInfo]]:
-    """Make the passes over the blocks of one epoch, each with its refinement.
+) -> tuple[Posterior, PassInfo, SweepInfo | None, PassInfo | None]:
+    """Make the pass of one epoch, and its refinement.
 
     What the network of the noise observed comes last.
     """
-    passes, sweeps, of_noise = [], [], []
+    swept, learned, order = None, None, task.order()
     noise_power = 0.0 if task.noise_schedule is None else float(task.noise_schedule.power[e])
     seen = np.empty((len(y), 3 * len(posterior.alpha_noise))) if noise_power > 0.0 else None
     names = ("likelihood", "memory", "X_var", "weights", "y_var", "power")
     options: Any = {name: getattr(task, name) for name in names}
-    for block in np.array_split(task.order(), task.n_blocks):
-        posterior, passed = reference.adf_pass(posterior, X, y, block, seen=seen, **options)
-        if seen is not None:
-            assert posterior.noise_network is not None
-            assert task.noise_schedule is not None
-            network, learned = reference.adf_pass(
-                posterior.noise_network,
-                X,
-                seen,
-                block,
-                likelihood=SCALE,
-                memory=task.noise_schedule.memory,
-                X_var=task.X_var,
-                power=noise_power,
-            )
-            posterior = replace(posterior, noise_network=network)
-            of_noise.append(learned)
-            passed = replace(
-                passed,
-                n_undone=passed.n_undone + learned.n_undone,
-                n_skipped=learned.n_skipped,  # it skips what was skipped
-            )
-        passes.append(passed)
-        if task.refine[e]:
-            due = None if task.due is None else task.due[e]
-            posterior, swept = reference.refine_prior(
-                posterior, task.informative_ratio, task.groups, due
-            )
-            sweeps.append(swept)
-    return posterior, passes, sweeps, of_noise
+    posterior, passed = reference.adf_pass(posterior, X, y, order, seen=seen, **options)
+    if seen is not None:
+        assert posterior.noise_network is not None
+        assert task.noise_schedule is not None
+        network, learned = reference.adf_pass(
+            posterior.noise_network,
+            X,
+            seen,
+            order,
+            likelihood=SCALE,
+            memory=task.noise_schedule.memory,
+            X_var=task.X_var,
+            power=noise_power,
+        )
+        posterior = replace(posterior, noise_network=network)
+        passed = replace(
+            passed,
+            n_undone=passed.n_undone + learned.n_undone,
+            n_skipped=learned.n_skipped,  # it skips what was skipped
+        )
+    if task.refine[e]:
+        due = None if task.due is None else task.due[e]
+        posterior, swept = reference.refine_prior(
+            posterior, task.informative_ratio, task.groups, due
+        )
+    return posterior, passed, swept, learned
 
 
-def _with_learned_tail(posterior: Posterior, passes: Sequence[PassInfo], rate: float) -> Posterior:
+def _with_learned_tail(posterior: Posterior, passed: PassInfo, rate: float) -> Posterior:
     """Make the step of the tails that follows an epoch."""
-    n_absorbed = sum(p.n_points - p.n_skipped for p in passes)  # 0: nothing was learned
+    n_absorbed = passed.n_points - passed.n_skipped  # 0: nothing was learned
     if rate == 0.0 or n_absorbed == 0:
         return posterior
-    d_tail = np.sum([p.d_tail_sum for p in passes if p.d_tail_sum], axis=0) / n_absorbed
+    d_tail = np.array(passed.d_tail_sum or 0.0) / n_absorbed
     return replace(posterior, tail=learned_tail(posterior.tail, d_tail, rate))
 
 
 def _no_records(task: Task) -> Records:
-    records = Records.of_epoch(task.posterior, [], [])
-    records = records._replace(log_Z_sums=np.zeros((1, task.n_blocks)))
-    return Records(*(field[:0] for field in records))
+    return Records(*(field[:0] for field in Records.of_epoch(task.posterior)))
 
 
 def _predict_moments(

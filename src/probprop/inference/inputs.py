@@ -106,7 +106,7 @@ class Encoded:
     """Rows whose inputs to a network are the functions of a basis, which are not stored.
 
     Where a value is missing the inputs of its column are `filled`: their means. If they have
-    variances, these are an array with the same entries, beside the rows.
+    variances, these are an array with the same entries, in addition to the rows.
     """
 
     X: Array  # (n, n_columns), finite, or NaN where inputs are filled
@@ -180,13 +180,86 @@ class Encoded:
         return dense
 
 
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Samples of which every one-hot set of columns is stored as one column of codes.
+
+    It stands for the array of all columns, which `np.asarray` makes; indexing takes samples.
+    """
+
+    # (n, n_codes): the columns in no set, then the place of the 1 in each set. The place is NaN if
+    # the whole set is missing, and the number of its columns if all are 0.
+    codes: Array
+    first: Array  # (n_features,): the first column of the set of each column, or -1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples and columns."""
+        return len(self.codes), len(self.first)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the array."""
+        return self.codes.dtype
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: slice | Array) -> Coded:
+        return Coded(self.codes[rows], self.first)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        out = np.zeros(self.shape, self.dtype if dtype is None else dtype)
+        out[:, self.others] = self.numbers
+        for own, code in self.sets:
+            known = np.flatnonzero(code < len(own))
+            out[known, own[code[known].astype(np.intp)]] = 1.0
+            out[np.ix_(np.isnan(code), own)] = np.nan
+        return out
+
+    @cached_property
+    def others(self) -> Array:
+        """The columns in no set."""
+        return np.flatnonzero(self.first < 0)
+
+    @property
+    def numbers(self) -> Array:
+        """Their values."""
+        return self.codes[:, : len(self.others)]
+
+    @property
+    def sets(self) -> list[tuple[Array, Array]]:
+        """The columns of each set, and its codes, (n,)."""
+        return list(zip(sets_of(self.first), self.codes.T[len(self.others) :], strict=True))
+
+    @cached_property
+    def counts(self) -> tuple[Array, Array]:
+        """The samples in which each column has a value, and in which it is 1, if it is in a set."""
+        n, ones = np.zeros((2, len(self.first)))
+        for own, code in self.sets:
+            known = code[~np.isnan(code)].astype(np.intp)
+            n[own], ones[own] = len(known), np.bincount(known, minlength=len(own) + 1)[:-1]
+        return n, ones
+
+
+def sets_of(first: Array | None) -> list[Array]:
+    """Return the columns of each set, as `Coded.first` says; None: there is no set."""
+    return [] if first is None else [np.flatnonzero(first == j) for j in np.unique(first) if j >= 0]
+
+
+def stored(X: Any) -> Array:
+    """Return the array in which samples are stored."""
+    array: Array = X.codes if isinstance(X, Coded) else X
+    return array
+
+
 Samples = Any
 """Rows as an array, as a `scipy.sparse` array in CSR format, or `Encoded`."""
 
 
 def is_listed(X: Samples) -> bool:
     """Whether only inputs that are not 0 are used."""
-    return not isinstance(X, np.ndarray)
+    return not isinstance(X, np.ndarray | Coded)
 
 
 def dense(X: Samples) -> Array:

@@ -74,7 +74,7 @@ def _uncentered(X: Samples, standardizers: Sequence[Standardizer]) -> Samples:
 
 _Whole = tuple[Array, Array, Array, Array, Array]  # what `LAYERED` names, each flat
 _WHOLE: WeakKeyDictionary[Posterior, _Whole] = WeakKeyDictionary()
-"""Of a posterior that the kernel has trained: the arrays whose views its layers are."""
+"""The arrays whose views are the layers of a posterior that the kernel has trained."""
 
 
 def _whole(q: Posterior) -> _Whole:
@@ -155,7 +155,6 @@ def _job(task: Task) -> Any:
         readable(task.y).reshape(len(task.y), -1),
         task.likelihood.name,
         task.refine,
-        task.n_blocks,
         scaling,
         None if leaves else (standardizer.y_mean, standardizer.y_scale, np.inf),
         _variances(task.X_var, posterior),

@@ -171,7 +171,7 @@ class SweepInfo:
 class Records(NamedTuple):
     """Observations of every epoch of a training, one row each."""
 
-    log_Z_sums: FloatArray  # (n_epochs, n_blocks), of every block of points, standardized units
+    log_Z_sums: FloatArray  # (n_epochs,), standardized units
     # (n_epochs, 4): updates undone, noise updates by quadrature, points and prior factors skipped
     counts: Array
     noise: FloatArray  # (n_epochs, 2, K), shape and rate of the noise precisions after the epoch
@@ -180,14 +180,14 @@ class Records(NamedTuple):
 
     @classmethod
     def of_epoch(
-        cls, posterior: Posterior, passes: Sequence[PassInfo], sweeps: Sequence[SweepInfo]
+        cls, posterior: Posterior, passed: PassInfo | None = None, swept: SweepInfo | None = None
     ) -> Self:
         """Return the record of one epoch that ended with this posterior."""
-        names = ("n_undone", "n_guarded", "n_skipped")
-        counts = [sum(getattr(p, name) for p in passes) for name in names]
-        counts.append(sum(s.n_skipped for s in sweeps))
+        of_pass = PassInfo(0.0, 0, 0, 0, 0) if passed is None else passed
+        n_skipped = 0 if swept is None else swept.n_skipped
+        counts = of_pass.n_undone, of_pass.n_guarded, of_pass.n_skipped, n_skipped
         return cls(
-            log_Z_sums=np.array([[p.log_Z_sum for p in passes]]),
+            log_Z_sums=np.array([of_pass.log_Z_sum]),
             counts=np.array([counts]),
             noise=np.array([[posterior.alpha_noise, posterior.beta_noise]]),
             prior=np.array([[posterior.alpha_prior, posterior.beta_prior]]),

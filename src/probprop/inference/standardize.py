@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from probprop._types import Array, FloatArray
-from probprop.inference.inputs import Encoded, Samples, dense, is_listed
+from probprop.inference.inputs import Coded, Encoded, Samples, dense, is_listed
 
 _CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
 _NARROW = 0.1  # a column of some rows hardly varies if its spread is below this share of all rows'
@@ -36,7 +36,7 @@ class Standardizer:
     x_mean, x_scale : ndarray of shape (n_features,)
         In the units of each feature.
     y_mean, y_scale : ndarray of shape (K,)
-        Of each target, in target units.
+        Mean and scale of each target, in target units.
     missing_variance : ndarray of shape (n_features,), default=None
         Variance of an entry that is missing, in units of x_scale squared: 1, or 0 in a constant
         column. None is 1 for all.
@@ -195,6 +195,8 @@ def measure(X: Array) -> Moments:
     A block is summed in C order whatever the order of X, so that a frame and its array give the
     same bits.
     """
+    if isinstance(X, Coded):
+        return _measure_coded(X)
     n: Any = X.shape[0]  # or of each column
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     total, counts = np.sum, np.full(X.shape[1], n)
@@ -209,6 +211,17 @@ def measure(X: Array) -> Moments:
     for rows in _row_blocks(X):
         variance += total((np.ascontiguousarray(X[rows]) / unit - mean) ** 2, axis=0) / n
     return Moments(counts, low, high, mean, variance)
+
+
+def _measure_coded(X: Coded) -> Moments:
+    """Measure the columns of samples with codes, of which those in sets are 0 or 1."""
+    n, ones = X.counts
+    mean = ones / np.maximum(1, n)
+    found = Moments(n, 1.0 * ((ones == n) & (n > 0)), 1.0 * (ones > 0), mean, mean * (1.0 - mean))
+    others = measure(X.numbers)
+    for name in ("n", "low", "high", "mean", "variance"):
+        getattr(found, name)[X.others] = getattr(others, name)
+    return found
 
 
 def _measure_listed(X: Samples) -> Moments:

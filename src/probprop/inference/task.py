@@ -44,7 +44,6 @@ class Task:
     # bias, are refined; None: all are
     due: Array | None = None
     groups: Array | None = None  # (n_features,), int32, as in `refine_prior`; None: one for all
-    n_blocks: int = 1  # parts that an epoch is cut into; with refinement, each is followed by one
     random_state: RandomState | None = None  # shuffles before each epoch; None: the order given
     noise_schedule: NoiseSchedule | None = None  # if the posterior has a noise network
     # (n,), above 0. They divide the noise variance of their rows, or are the powers of their

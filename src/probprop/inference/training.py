@@ -755,7 +755,7 @@ def summarize(
     """Convert observations of epochs over n points to target units; the first has this `n_iter`."""
     y_scale2, log_y_scale = (standardizer.y_scale**2).tolist(), standardizer.log_y_scale
     epochs = []
-    for n_iter, (log_Z_sums, counts, noise, prior, tail) in enumerate(
+    for n_iter, (log_Z_sum, counts, noise, prior, tail) in enumerate(
         zip(*(column.tolist() for column in records), strict=True), first
     ):
         undone, guarded, skipped, skipped_factors = counts
@@ -765,7 +765,7 @@ def summarize(
             for alpha, beta, s2, scale2 in zip(*noise, tail, y_scale2, strict=False)
         ]
         # The density of the targets is the density of standardized targets divided by the scales.
-        mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale
+        mean_log_Z = log_Z_sum / max(1, n_absorbed) - log_y_scale
         noises = noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance)
         prior_variance = prior[1] / (prior[0] - 1.0)
         observed = (mean_log_Z, noises, prior_variance, undone, guarded, skipped, skipped_factors)
@@ -782,8 +782,8 @@ def epoch_of(
     standardizer: Standardizer,
 ) -> Epoch:
     """Return the record of an epoch in parts from its sums; counts, (4,), are as in `Records`."""
-    records = Records.of_epoch(posterior, [], [])
-    records = records._replace(log_Z_sums=np.array([[log_Z_sum]]), counts=counts[np.newaxis])
+    records = Records.of_epoch(posterior)
+    records = records._replace(log_Z_sums=np.array([log_Z_sum]), counts=counts[np.newaxis])
     return summarize(n_iter, n_points, records, standardizer)[0]
 
 

@@ -17,8 +17,8 @@ from sklearn.base import is_classifier
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import normal_draws
 from probprop.distributions.recalibrated import PRIOR, SCORES
+from probprop.encoding.missing import N_NODES, Joint, nodes_of
 from probprop.estimators.cv.calibration import Calibration, ClassCalibration
-from probprop.estimators.cv.missing import N_NODES, Joint, nodes_of
 from probprop.estimators.kind import (
     classes_of,
     column_moments,

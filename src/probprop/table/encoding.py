@@ -19,6 +19,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probprop._types import Array, FloatArray
+from probprop.encoding.piecewise import FEW_LEVELS
+from probprop.inference.inputs import Coded
 from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of, why_text
 from probprop.table.columns import (
     FILL_OR_MARGINALIZE,
@@ -131,10 +133,17 @@ class ColumnEncoder:
                 known = np.flatnonzero(place >= 0)
                 X[known, :n] = 0.0
                 X[known, place[known]] = 1.0
-                if self.ranks:
-                    rank = pd.Index(np.array(self.ranks, object)).get_indexer(texts(cells))
-                    X[there, n] = np.where(rank < 0, np.nan, rank)
+                X[:, n:] = self.encode_ranks(column)
         return X
+
+    def encode_ranks(self, column: pd.Series) -> FloatArray:
+        """Return the ranks of an ordered category, (n, 1), NaN where missing; of others (n, 0)."""
+        ranks = np.full((len(column), min(1, len(self.ranks))), np.nan)
+        if self.ranks:
+            there = column.notna().to_numpy()
+            place = pd.Index(np.array(self.ranks, object)).get_indexer(texts(column[there]))
+            ranks[there, 0] = np.where(place < 0, np.nan, place)
+        return ranks
 
     def level_of(self, column: pd.Series) -> Array:
         """Return the place of each value among the levels, (n,); -1 if it has none."""
@@ -366,6 +375,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the inputs for a frame that has the columns by name; others are ignored."""
+        return np.asarray(self.coded(frame))
+
+    def coded(self, frame: pd.DataFrame) -> FloatArray | Coded:
+        """Return the same; text of more than 32 levels is stored as codes."""
         if unknown := self.unknown(frame):
             where = ", ".join(
                 f"{name!r} ({len(cells)} row{'s' * (len(cells) > 1)} with "
@@ -376,24 +389,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"Categories that the model was not fitted on in column {where}: they are treated "
                 "as missing.",
                 UnknownCategoryWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        X, places = np.zeros((len(frame), len(self.names))), self.places
+        places, first = self.places, self._sets
+        others = np.flatnonzero(first < 0)
+        X, codes = np.zeros((len(frame), len(others))), list[Array]()
         plain = [e.name for e in self.used if e.kind == "number" and _is_plain(frame[e.name])]
         if plain:
-            X[:, [places[name][0] for name in plain]] = cells = frame[plain].to_numpy(np.float64)
-            gaps = [i for i, name in enumerate(plain) if len(places[name]) > 1]
-            X[:, [places[plain[i]][1] for i in gaps]] = np.isnan(cells[:, gaps])
+            at = {name: np.searchsorted(others, places[name]) for name in plain}
+            X[:, [at[name][0] for name in plain]] = cells = frame[plain].to_numpy(np.float64)
+            gaps = [i for i, name in enumerate(plain) if len(at[name]) > 1]
+            X[:, [at[plain[i]][1] for i in gaps]] = np.isnan(cells[:, gaps])
         for each in self.used:
-            own = slice(places[each.name].start, places[each.name].stop)
-            if each.kind == "text" and not each.ranks:
-                place = each.level_of(frame[each.name])  # all other inputs are 0 already
-                known = np.flatnonzero(place >= 0)
-                X[known, own.start + place[known]] = 1.0
-                X[place < 0, own] = np.nan
+            inputs = np.array(places[each.name])
+            own = np.searchsorted(others, inputs[first[inputs] < 0])
+            if len(own) < len(inputs):
+                place = each.level_of(frame[each.name])
+                codes.append(np.where(place < 0, np.nan, place))
+                X[:, own] = each.encode_ranks(frame[each.name])
             elif each.name not in plain or np.isinf(X[:, own]).any():
                 X[:, own] = each.encode(frame[each.name])
-        return X
+        return Coded(np.column_stack([X, *codes]), first) if codes else X
+
+    @property
+    def _sets(self) -> Array:
+        """The first input of the set of each input that is stored as a code, or -1."""
+        first = np.full(len(self.names), -1)
+        for name, own in self.places.items():
+            if len(levels := self[name].levels) > FEW_LEVELS:
+                first[own.start : own.start + len(levels)] = own.start
+        return first
 
     def unknown(self, frame: pd.DataFrame) -> dict[str, list[str]]:
         """Return the categories without a level, one for each row with one, by column."""

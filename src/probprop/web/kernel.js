@@ -36,7 +36,7 @@
  * aleatoric_std, tail}: weights, (n_members,), above 0, and the rest, (n_members, n) each, in any
  * units, as a Mixture with log-normal noise.
  *
- * A task is {posterior, likelihood, X, y, refine} and, if wanted, {X_var, n_blocks, random, memory,
+ * A task is {posterior, likelihood, X, y, refine} and, if wanted, {X_var, random, memory,
  * tail_rate, watch, informative_ratio}, as Task in inference/task.py. A posterior is a network with
  * {v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, beta_prior, tail,
  * noise_network}; memory is {capacity, noise_shape, noise_rate}; watch is {power, capacity or null}.
@@ -345,8 +345,7 @@ const ProbpropKernel = (() => {
         try {
           const watched = this.tell(trainer, task, scope);
           const n_epochs = task.refine.length;
-          const n_blocks = task.n_blocks ?? 1;
-          const [log_Z, counts] = [scope.room(8 * n_epochs * n_blocks), scope.room(32 * n_epochs)];
+          const [log_Z, counts] = [scope.room(8 * n_epochs), scope.room(32 * n_epochs)];
           succeed(this.wasm.run_trainer(trainer, log_Z, counts));
           const factor = (i) => scope.get(p_factors + 8 * i * n_weights, n_weights);
           const [alpha_prior, beta_prior] = scope.get(prior, 2);
@@ -366,7 +365,7 @@ const ProbpropKernel = (() => {
           };
           return {
             posterior: after,
-            log_Z_sum: scope.get(log_Z, n_epochs * n_blocks),
+            log_Z_sum: scope.get(log_Z, n_epochs),
             counts: scope.get(counts, 4 * n_epochs),
           };
         } finally {
@@ -388,7 +387,6 @@ const ProbpropKernel = (() => {
       this.wasm.set_epochs(
         trainer,
         task.refine.length,
-        task.n_blocks ?? 1,
         scope.put(Uint8Array, Array.from(task.refine, Number)),
         task.informative_ratio ?? INFORMATIVE_RATIO,
         scope.optional(task.tail_rate),

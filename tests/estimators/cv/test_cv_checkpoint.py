@@ -219,5 +219,5 @@ def test_parameters_of_numpy_types_are_compared_by_value(case: str, tmp_path: Pa
     first, same, other = ({**usual, name: value} for value in AS_NUMPY[case])
     expected = small(**first).fit(X, Y, checkpoint=path).predict(X)
     np.testing.assert_array_equal(small(**same).fit(X, Y, checkpoint=path).predict(X), expected)
-    with pytest.raises(CheckpointError, match=rf"other settings .*{name} was .* and is .*remove"):
+    with pytest.raises(CheckpointError, match=rf"other parameters .*{name} was .* and is .*remove"):
         small(**other).fit(X, Y, checkpoint=path)

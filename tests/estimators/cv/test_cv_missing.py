@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import uci
 from probprop import PBPClassifierCV, PBPRegressorCV
+from probprop.encoding.missing import N_NODES, learn_joint
 from probprop.encoding.piecewise import encode
 from probprop.estimators.cv.folds import Encodings
-from probprop.estimators.cv.missing import N_NODES, learn_joint
 from probprop.inference import training
 from probprop.inference.inputs import Inputs, dense, normal_nodes
 from probprop.inference.likelihoods import Gaussian

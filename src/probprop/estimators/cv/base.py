@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.encoding.missing import Completed, Joint, complete, learn_joint
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, Support
 from probprop.estimators.cv.folds import (
@@ -36,7 +36,6 @@ from probprop.estimators.cv.folds import (
     make_folds,
     two_holdout_folds,
 )
-from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import Candidate, Policy
 from probprop.estimators.cv.search import (
     Problem,
@@ -47,7 +46,7 @@ from probprop.estimators.cv.search import (
     in_a_file,
     outputs_of,
 )
-from probprop.estimators.progress import Share, progress, say
+from probprop.estimators.progress import Share, progress
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.shapley import BACKGROUND, evenly
 from probprop.estimators.validation import (
@@ -57,7 +56,7 @@ from probprop.estimators.validation import (
     check_option,
     check_parameters,
 )
-from probprop.inference.inputs import Inputs, Samples
+from probprop.inference.inputs import Coded, Inputs, Samples, stored
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LogScale
 from probprop.inference.posterior import Epoch, Posterior
@@ -97,7 +96,7 @@ class Outputs(NamedTuple):
 
     mean: FloatArray  # (S, n) or (S, n, K), standardized
     variance: FloatArray  # of the same, not calibrated
-    rows: Array  # the samples, (n, n_features), checked and bounded
+    rows: Any  # the samples, (n, n_features), checked and bounded: an array or `Coded`
     log_scale: LogScale | None  # of the noise network, if there is one and values are missing
 
 
@@ -228,8 +227,9 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if weights is not None and not np.asarray(weights).all():
             # Rows of weight 0 are dropped, but `cv` and `groups` refer to all rows.
             X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
-        line, bounds, order = policy_of(self, n), fit_bounds(data.X.X), None
-        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
+        given_rows: Array | Coded = data.X.X
+        line, bounds, order = policy_of(self, n), fit_bounds(given_rows), None
+        data = replace(data, X=Inputs(bounds.apply(given_rows)))
         if auto and policy.is_large(n) and groups is None:
             order = rng.permutation(n)
             data, folds = data[order], two_holdout_folds(n, rng)
@@ -239,14 +239,12 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             cv = policy.N_FOLDS if auto else self.cv
             folds = make_folds(cv, X, y, groups, rng, stratified=stratified, counts=counts)
             folds = folds[: line.n_folds] if auto else folds
-        n_classes = data.likelihood.n_classes
-        rungs = policy.rungs_of(self.budget, n, len(folds[0].train), n_classes)
+        n_train, n_classes = len(folds[0].train), data.likelihood.n_classes
+        rungs = policy.rungs_of(self.budget, n, n_train, n_classes)
         problem = problem_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
         problem = replace(problem, n_search=line.n_search_folds)
-        if self.verbose:
-            say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
         with (
-            in_a_file(problem, checkpoint, self, rungs) as problem,
+            in_a_file(problem, checkpoint, self) as problem,
             progress(self.verbose, callback) as report,
         ):
             positive = bool((data.y > 0.0).all())
@@ -256,7 +254,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             calibrated = search.calibrated(found)
         publish_stack(self, found, calibrated, problem, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
-        self.background_ = X[evenly(n, BACKGROUND)]
+        self.background_ = np.asarray(given_rows[evenly(n, BACKGROUND)])
         rows = HeldOut(found.folds).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
@@ -308,7 +306,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         rows = self.bounds_.apply(check_inputs(self, X))
         n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
         groups = [(group, _networks(members)) for group, members in self.members_by_group]
-        if self.joint_ is None or not np.isnan(rows).any():
+        if self.joint_ is None or not np.isnan(stored(rows)).any():
             each = [
                 member_moments(networks, encoded(rows, group.encoding), n_threads)
                 for group, networks in groups
@@ -498,15 +496,16 @@ def policy_of(model: PBPEstimatorCV, n_samples: int) -> Policy:
     return policy.policy_of(n_samples, classification=is_classifier(model))
 
 
-def _has_gaps(model: PBPEstimatorCV, X: Array) -> bool:
+def _has_gaps(model: PBPEstimatorCV, X: Array | Coded) -> bool:
     """Whether to learn a calibrated joint distribution, which takes time."""
-    return model.missing == "marginalize" or (model.missing == "auto" and bool(np.isnan(X).any()))
+    gaps = model.missing == "auto" and bool(np.isnan(stored(X)).any())
+    return model.missing == "marginalize" or gaps
 
 
 def problem_of(
     model: PBPEstimatorCV,
     likelihood: Any,
-    X: Array,
+    X: Array | Coded,
     y: Array,
     weights: FloatArray | None,
     folds: Sequence[Fold],

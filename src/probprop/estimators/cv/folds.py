@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
+from probprop.encoding.missing import Completed, Joint, complete
 from probprop.encoding.piecewise import PiecewiseLinear, fit_piecewise, one_hot_sets
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import check_int
-from probprop.inference.inputs import Inputs, Samples
+from probprop.inference.inputs import Coded, Inputs, Samples
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
@@ -173,7 +173,7 @@ def folds_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
 class Encodings:
     """Samples and their encodings, made when needed. Encoded samples are not stored."""
 
-    X: Array  # (n, n_features)
+    X: Array | Coded  # (n, n_features)
     dtype: np.dtype[Any]  # of the weights
     joint: Joint | None = None  # completes missing values; None if there are none
     _states: dict[int, PiecewiseLinear] = field(default_factory=dict)

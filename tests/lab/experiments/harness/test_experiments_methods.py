@@ -284,7 +284,9 @@ def test_one_split_has_no_standard_error_to_tell_by() -> None:
     rows = [row for row in made_rows() if row["split"] == 0]
     notes = EXPERIMENTS["table1"].notes(EXPERIMENTS["table1"].records(rows))
     assert notes[-1] == "of the protocol only these splits were run, counted from 0: 0"
-    assert any("without a standard error to tell by: yacht (0.6, paper 1.182" in n for n in notes)
+    assert any(
+        "without a standard error to compare by: yacht (0.6, paper 1.182" in n for n in notes
+    )
 
 
 def test_the_table_has_a_column_of_methods_only_where_there_are_several() -> None:

@@ -92,7 +92,7 @@ def jobs(
     Raises
     ------
     ValueError
-        A set or a method the selection asks for is not known.
+        A set or a method of the selection is unknown.
     """
     for method in selection.methods or ():
         methods.check_name(method)
@@ -135,7 +135,7 @@ def available() -> list[str]:
 def cost(job: Job, more_rows: int = 0) -> float:
     """Return the work in a job, in weight updates of PBP, to predict the time it takes.
 
-    `more_rows` stand for work that does not grow with the data set.
+    `more_rows` represent work that does not grow with the data set.
     """
     try:
         known = protocol(job.dataset)

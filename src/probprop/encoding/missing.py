@@ -34,7 +34,7 @@ from probprop.encoding.piecewise import (
     fit_piecewise,
     place_knots,
 )
-from probprop.inference.inputs import Encoded, Inputs, Samples, normal_nodes
+from probprop.inference.inputs import Coded, Encoded, Inputs, Samples, normal_nodes, stored
 
 N_NODES = 32  # completed samples of a sample with missing values
 # Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
@@ -65,21 +65,20 @@ class Joint:
     score: FloatArray  # (n_quantiles,): normal score of the quantile, ascending in each
     discrete: Array  # (n_features,): whether the quantiles of a feature are all of its values
     encoding: PiecewiseLinear  # of the scores: they are the columns
-    # Of the encoded scores, (n_inputs, n_inputs), float32, positive definite. None if the features
-    # are taken as independent.
+    # Covariance of the encoded scores, (n_inputs, n_inputs), float32, positive definite. None if
+    # the features are taken as independent.
     covariance: Array | None
     # Factor of the standard deviations of missing scores, above 1: the covariance explains the few
     # samples that it was learned from better than new ones.
     spread: float
     factor: FloatArray  # (n_features + 1,): scales the variance between nodes; the last if several
 
-    def complete(self, X: Array) -> Completed:
+    def complete(self, X: Array | Coded) -> Completed:
         """Complete samples, (n, n_features), each in `N_NODES` ways."""
-        missing = np.isnan(X)
-        gaps = np.flatnonzero(missing.any(axis=1))
-        missing = missing[gaps]
+        gaps = np.flatnonzero(np.isnan(stored(X)).any(axis=1))
+        missing = np.isnan(np.asarray(X[gaps]))
         blocks = [slice(i, i + _BLOCK) for i in range(0, len(gaps), _BLOCK)]
-        found = [self._completed(X[gaps[own]], missing[own]) for own in blocks]
+        found = [self._completed(np.asarray(X[gaps[own]]), missing[own]) for own in blocks]
         values, weights = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
         return Completed(X, gaps, missing, values, weights, self.factor[_which(missing)])
 
@@ -118,7 +117,7 @@ class Joint:
             return values, np.full(u.shape[:2], 1.0 / N_NODES)
         inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64))
         given = inputs - np.tile(mean, (N_NODES, 1))
-        # Of the features alone all nodes are as likely as the Gaussian of the scores says.
+        # Given the scores alone, all nodes are equally likely.
         m = np.flatnonzero(pattern[self._column_of_input])
         own_root = np.linalg.cholesky(np.asarray(self.covariance, float)[np.ix_(m, m)])
         ratio = _surprise(given, root, len(j)) - _surprise(inputs, own_root, len(j))
@@ -190,13 +189,14 @@ def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
     return PiecewiseLinear(*own, *(values[ramps] for values in of_ramps))
 
 
-def learn_joint(X: Array, *, ramps: bool = True) -> Joint:
+def learn_joint(X: Array | Coded, *, ramps: bool = True) -> Joint:
     """Learn the joint distribution of the features from samples, NaN where a value is missing.
 
     Without ramps it is a Gaussian of the scores, which is fast.
     """
     if len(X) > _MOST_ROWS:
         X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
+    X = np.asarray(X)
     tables = [_quantiles(x[~np.isnan(x)].astype(np.float64)) for x in X.T]
     value, score = (np.concatenate([t[i] for t in tables]) for i in (0, 1))
     column = np.repeat(np.arange(X.shape[1]), [len(t[0]) for t in tables])
@@ -254,7 +254,7 @@ def _covariance(A: FloatArray) -> tuple[Array, float]:
 class Completed:
     """Samples, those with missing values completed in several ways. Indexing takes samples."""
 
-    X: Array  # (n, n_features), NaN where a value is missing
+    X: Array | Coded  # (n, n_features), NaN where a value is missing
     gaps: Array  # (n_gaps,): the samples with missing values, ascending
     missing: Array  # (n_gaps, n_features)
     values: FloatArray  # (n_nodes, n_missing): of the missing values, sample by sample
@@ -326,7 +326,7 @@ class Completed:
         row, feature = np.nonzero(self.missing)
         w = self.weights[:, row]
         if encoding is None:
-            filled, std = self.X.copy(), np.zeros(self.X.shape)
+            filled, std = np.array(rows), np.zeros(rows.shape)
             at = self.gaps[row], feature
             filled[at], variance = _over_nodes(self.values, w)
             std[at] = np.sqrt(variance)
@@ -373,9 +373,9 @@ def _over_nodes(a: FloatArray, w: FloatArray) -> Moments:
     return mean, (w * (a - mean) ** 2).sum(axis=0)
 
 
-def complete(X: Array, joint: Joint | None) -> Completed:
+def complete(X: Array | Coded, joint: Joint | None) -> Completed:
     """Complete samples; without a joint distribution they are taken to have no missing values."""
-    if joint is not None and np.isnan(X).any():
+    if joint is not None and np.isnan(stored(X)).any():
         return joint.complete(X)
     gaps, missing, nothing = np.empty(0, np.intp), np.empty((0, X.shape[1]), bool), np.empty(0)
     nodes = nothing.reshape(N_NODES, 0)

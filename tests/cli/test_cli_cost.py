@@ -5,48 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 
 from limits import Limits
 from probprop import PBPClassifier, PBPClassifierCV, PBPRegressor, PBPRegressorCV
-from probprop.estimators import cost
-from probprop.estimators.cost import cost_in_words
-
-pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
-MODELS = {
-    "about": PBPClassifier((3,), n_epochs=2, random_state=0),
-    "up to": PBPClassifierCV(
-        2,
-        candidates=[{"hidden_layer_sizes": 3, "evidence_cap": 10.0}],
-        budget="fast",
-        random_state=0,
-    ),
-}
-
-
-def labeled(n_classes: int) -> tuple[Any, Any]:
-    y = np.arange(80) % n_classes
-    return np.column_stack([np.cos(y), np.sin(y)]), y
-
-
-@pytest.mark.parametrize("word", MODELS)
-def test_it_is_the_first_line_of_a_verbose_fit(
-    word: str, limits: Limits, capsys: pytest.CaptureFixture[str]
-) -> None:
-    limits.costs_told_from(0.0)
-    model = MODELS[word].set_params(verbose=1)
-    model.fit(*labeled(40))
-    first, *bar = capsys.readouterr().err.splitlines()
-    sentence = rf"40 classes and 80 samples: the fit takes {word} \d+ s of processor time"
-    assert re.fullmatch(sentence, first)
-    assert "100 %" in bar[-1] or "epoch 2/2" in bar[-1]
-    limits.costs_told_from(10.0)
-    model.fit(*labeled(3))
-    assert "samples" not in capsys.readouterr().err
-    limits.costs_told_from(0.0)
-    model.set_params(verbose=0).fit(*labeled(40))
-    assert capsys.readouterr().err == ""
+from probprop.cli import cost
+from probprop.cli.cost import cost_in_words
 
 
 def test_a_short_fit_is_not_announced() -> None:
