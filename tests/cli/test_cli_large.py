@@ -152,7 +152,6 @@ def test_known_errors_and_several_targets_go_to_disk(capfd: Captured) -> None:
     model = probprop.load("large.pbp")
     assert model.targets == ["price", "tax"]
     assert "e" not in model.features
-    assert "2 targets" in capfd.readouterr().err
     assert call(f"{FIT} --report page.html --test-fraction 0 -o large.pbp") == 2
     assert "leave --test-fraction 0 out" in " ".join(capfd.readouterr().err.split())
 
@@ -260,9 +259,7 @@ def test_a_sample_is_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "MOST_SAMPLED", 200)
     frames = [pd.DataFrame({"i": np.arange(k, k + 50)}) for k in range(0, 10_000, 50)]
     sample: list[pd.DataFrame] = []
-    n_rows: list[int] = []
-    kept = list(judging.counted(judging.sampled(frames, sample), n_rows.append))
-    assert sum(map(len, kept)) == sum(n_rows) == 10_000
+    assert sum(map(len, judging.sampled(frames, sample))) == 10_000
     [found] = sample
     rows = found["i"].to_numpy()
     assert len(rows) == 200

@@ -201,6 +201,9 @@ def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any
     """
     if not hasattr(estimator, "categorical_features"):
         return None
+    if isinstance(X, Coded):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
     if reset:
         estimator.encoder_ = None
         plain = type(estimator.categorical_features) is str and as_frame(X) is None
@@ -478,7 +481,8 @@ def _read(
         if not weights.all():
             counts = np.flatnonzero(weights)
             if first and not is_listed(X):  # in sparse rows an empty column has zeros
-                refuse_empty_columns(np.isnan(stored(X)[counts]).all(axis=0))
+                missing: Array = np.isnan(stored(X[counts]))
+                refuse_empty_columns(missing.all(axis=0))
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean
