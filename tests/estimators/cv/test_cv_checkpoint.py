@@ -1,4 +1,4 @@
-"""Interrupted comparisons and ensembles resume from their checkpoint, to the same bits."""
+"""Interrupted comparisons resume from their checkpoint, to the same bits."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
 from limits import Limits
 from probprop import Candidate
+from probprop.estimators.cv import policy
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
@@ -144,6 +145,16 @@ search.advance = said
 model = small(budget="good").fit(X, Y, checkpoint=sys.argv[1] or None)
 print("".join(posterior.flat(m.posterior_.m_w).tobytes().hex() for m in model.estimators_))
 """
+
+
+def test_a_stage_with_more_epochs_than_its_rung_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c"
+    small().fit(X, Y, checkpoint=path)
+    monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
+    with pytest.raises(CheckpointError, match="does not have the epochs that it made"):
+        small().fit(X, Y, checkpoint=path)
 
 
 @pytest.mark.process
