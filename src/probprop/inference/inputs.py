@@ -140,7 +140,8 @@ class Encoded:
                 np.add.at(counts, b.input[own], np.repeat(n, np.diff(ends)))
         if self.filled is not None:
             counts += np.bincount(self.filled.indices, minlength=len(counts))
-        return np.minimum(counts, len(self.X))
+        counted: Array = np.minimum(counts, len(self.X))
+        return counted
 
     def tocsr(self) -> Any:
         """Return the inputs as a sparse array, of double precision."""
