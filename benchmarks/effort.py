@@ -12,9 +12,9 @@ class Effort:
     Parameters
     ----------
     n_repetitions : int
-        Of each figure; all figures of a part are measured once in each.
+        Repetitions of each figure; all figures of a part are measured once in each.
     share : float
-        Of the rows and calls of a full run.
+        Share of the rows and calls of a full run.
     checked : bool
         Whether targets count: small sizes cannot reach them.
     """

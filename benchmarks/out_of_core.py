@@ -187,8 +187,8 @@ def _commands(known: dict[str, Any]) -> str:
     )
     shown = COMMAND.replace("*.parquet", "'*.parquet'")
     return (
-        "The first row holds the numbers and nothing else. The command holds the table, the rows "
-        f"held out and the encoded ones as well: `probprop {shown}` took {whole} for the same "
+        "The first row is memory for the numbers only. The command also stores the table, the "
+        f"test set and the encoded rows:  `probprop {shown}` took {whole} for the same "
         f"Parquet files, and with `--memory-limit {LIMIT}` {limited}. Figures in memory "
         "measured before the command fitted only once include a second fit."
     )

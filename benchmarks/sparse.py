@@ -90,7 +90,7 @@ _GAPS = f"{_TABLE} 5 % of one missing,"
 _TEXT_GAPS = f"{_TEXT} 5 % of a number missing,"
 _CENTERED = f"{_N_NUMBERS} columns of 64 centered ramps, array,"
 _RAMPS = {n: f"{_N_NUMBERS} columns of {n} ramps, sparse," for n in (16, 32)}
-# Of what, and at most how many times that.
+# The case that is compared with, and the largest ratio allowed.
 _MOST = {
     _SPARSE: (_NUMBERS, 1.2),
     _TEXT: (_TABLE, 1.2),

@@ -90,8 +90,8 @@ def _beside_the_paper(ours: float) -> str:
     theirs = {method: cell.value for method, cell in cells.items() if cell is not None}
     return (
         f"For the real set the paper prints {theirs['PBP']:,.0f} s for PBP, {theirs['BP']:,.0f} s "
-        f"for BP and {theirs['VI']:,.0f} s for VI, on its machine of 2015; the fit above, of as "
-        f"many rows with as many features, units and epochs, took {ours:,.0f} s, "
+        f"for BP and {theirs['VI']:,.0f} s for VI, on its machine of 2015; the fit above, with the "
+        f"same numbers of rows, features, units and epochs, took {ours:,.0f} s, "
         f"{theirs['PBP'] / ours:,.0f} times less than its PBP."
     )
 

@@ -27,14 +27,14 @@ model = PBPRegressorCV(budget="fast", n_jobs=-1, random_state=0).fit(X_train, y_
 predicted = model.predict_distribution(X_test)
 
 # %%
-# The figures. RMSE and MAE judge the mean alone; log-likelihood and CRPS judge the whole
+# RMSE and MAE score the mean only; log-likelihood and CRPS score the whole
 # distribution; coverage and calibration error score the intervals.
 
 for name, value in metrics.summary(y_test, predicted).items():
     print(f"{name:18} {value:8.3f}")
 
 # %%
-# Predicted against observed, with the error bars.
+# Predicted against observed, with standard deviations.
 
 TARGET = "disease progression"
 fig, ax = plt.subplots(figsize=(6, 5.5), layout="constrained")
@@ -49,8 +49,8 @@ plot.calibration(y_test, predicted, ax=ax)
 
 # %%
 # Do the residuals grow with the predicted standard deviation? They should. Out of fold, the
-# errors grew with the target, so the networks predict a power of it: where the prediction is high,
-# the error bar is wide. Everything is shown in units of the target.
+# errors grew with the target, so the networks predict a Box–Cox transformation of it: where the
+# prediction is high, the standard deviation is large. Everything is shown in units of the target.
 
 print(model.best_params_)
 

@@ -56,7 +56,7 @@ KEYS = {
 }
 MODIFIERS = {"Alt": 1, "Control": 2, "Shift": 8}
 
-# Of pictures that look the same to a person: in 255ths, and the share of pixels that are far apart.
+# Largest difference of equal pictures, in 255ths, and the share of pixels that are far apart.
 MEAN_DIFFERENCE, LARGE_DIFFERENCES = 8.0, 0.04
 
 BROKEN_IMAGES = "[...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).length"
@@ -152,9 +152,9 @@ class Browser:
         ----------
         page : Path or str
         width, height : int
-            Of the viewport, in CSS pixels.
+            Size of the viewport, in CSS pixels.
         dark : bool
-            The color scheme that the page is told.
+            The color scheme of the page.
         touch : bool
             Whether there is a touch screen.
         scripts : bool
@@ -285,7 +285,7 @@ class Browser:
         return [message for kind in kinds for message in self.params(kind)]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for, the page's own first, without data and blob ones."""
+        """The addresses that were requested, the page's own first, without data and blob ones."""
         self.evaluate("0")
         urls = (r["request"]["url"] for r in self.params("Network.requestWillBeSent"))
         return [url for url in urls if not url.startswith(("data:", "blob:"))]
@@ -321,7 +321,7 @@ def assert_looks_as_before(name: str, screenshot: bytes) -> None:
     Parameters
     ----------
     name : str
-        Of the file, without its ending.
+        Name of the file, without its ending.
     screenshot : bytes
         A PNG file.
     """

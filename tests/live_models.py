@@ -49,7 +49,7 @@ def table() -> pd.DataFrame:
             "price": price.round(2),
             "rent": (0.03 * price + rng.normal(0.0, 1.0, n)).round(2),
             "fast": np.where(worth > 250.0, "yes", "no"),
-            # Of a logarithm so uncertain the moments of the target are capped.
+            # The moments of a target with such an uncertain logarithm are capped.
             "lottery": price * np.exp(6.0 * np.random.RandomState(4).standard_normal(n)),
             # Two modes, and no target below 0.
             "bids": np.maximum(

@@ -1,4 +1,4 @@
-"""What the WebAssembly kernel is asked, as JSON, and what the native one answers.
+"""Inputs of the WebAssembly kernel, as JSON, and outputs of the native one.
 
 A case is what run_cases.js is given, with its `kind`; the answer has arrays by name.
 """
@@ -71,7 +71,7 @@ def whole(posterior: Posterior) -> Case:
     }
 
 
-# ---- One case of each kind: what is asked, what is answered
+# ---- One case of each kind: inputs and outputs
 
 
 def forward(posterior: Posterior, X: Any, X_var: Array | None = None) -> tuple[Case, Answer]:
@@ -312,7 +312,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def of_estimators() -> Iterator[tuple[Case, Answer]]:
-    """Fits from a seed to predictions, beside those of the estimators."""
+    """Fits from a seed to predictions, compared with the estimators."""
     sizes = [30, 1, 2, 40, 25, 30, 35, 40, 30]
     for n, settings in zip(sizes, SETTINGS, strict=True):
         parameters = dict(settings)

@@ -19,10 +19,10 @@ from probprop_lab.results import read_rows
 DEFAULT = "variance_reduction"
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("asks_cv", __doc__)
     parser.add_argument("--rows", type=Path, default=FOLDER, help="the folder of both files")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     own, others = (
         read_rows(arguments.rows / f"{n}.jsonl") for n in ("acquisition_cv", "acquisition")
     )
@@ -35,9 +35,9 @@ def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:
     Parameters
     ----------
     own : sequence of rows
-        Of PBPRegressorCV.
+        Rows of PBPRegressorCV.
     others : sequence of rows
-        Of five networks, averaged, for the same repetitions at least.
+        Rows of five averaged networks, for the same repetitions at least.
     """
     lines, signs, signs_of_others = [], list[int](), list[int]()
     for name in dict.fromkeys(row["dataset"] for row in own):

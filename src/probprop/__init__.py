@@ -11,28 +11,36 @@ from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probprop import active, data, metrics
+    from probprop import active as active
+    from probprop import data as data
+    from probprop import metrics as metrics
     from probprop import plot as plot
     from probprop import table as table
-    from probprop._version import __version__
-    from probprop.data.fitting import fit, predict
-    from probprop.distributions.classes import ClassMixture
-    from probprop.distributions.functions import SampledNetwork, Sensitivity
-    from probprop.distributions.mixture import Mixture
-    from probprop.distributions.power import BoxCox, TransformedMixture
-    from probprop.distributions.recalibrated import Recalibrated
-    from probprop.encoding.piecewise import PiecewiseLinearEncoder
-    from probprop.estimators.classifier import PBPClassifier
-    from probprop.estimators.cv.calibration import Calibration, ClassCalibration
-    from probprop.estimators.cv.classifier import PBPClassifierCV
-    from probprop.estimators.cv.policy import Candidate
-    from probprop.estimators.cv.regressor import PBPRegressorCV, SampledFunction
-    from probprop.estimators.cv.search import Trial
-    from probprop.estimators.regressor import PBPRegressor
-    from probprop.files import load
-    from probprop.inference.posterior import Epoch, Posterior
-    from probprop.inference.standardize import Standardizer
-    from probprop.io import ModelFileError
+    from probprop._version import __version__ as __version__
+    from probprop.data.fitting import fit as fit
+    from probprop.data.fitting import predict as predict
+    from probprop.distributions.classes import ClassMixture as ClassMixture
+    from probprop.distributions.functions import SampledNetwork as SampledNetwork
+    from probprop.distributions.functions import Sensitivity as Sensitivity
+    from probprop.distributions.mixture import Mixture as Mixture
+    from probprop.distributions.power import BoxCox as BoxCox
+    from probprop.distributions.power import TransformedMixture as TransformedMixture
+    from probprop.distributions.recalibrated import Recalibrated as Recalibrated
+    from probprop.encoding.piecewise import PiecewiseLinearEncoder as PiecewiseLinearEncoder
+    from probprop.estimators.classifier import PBPClassifier as PBPClassifier
+    from probprop.estimators.cv.calibration import Calibration as Calibration
+    from probprop.estimators.cv.calibration import ClassCalibration as ClassCalibration
+    from probprop.estimators.cv.classifier import PBPClassifierCV as PBPClassifierCV
+    from probprop.estimators.cv.policy import Candidate as Candidate
+    from probprop.estimators.cv.regressor import PBPRegressorCV as PBPRegressorCV
+    from probprop.estimators.cv.regressor import SampledFunction as SampledFunction
+    from probprop.estimators.cv.search import Trial as Trial
+    from probprop.estimators.regressor import PBPRegressor as PBPRegressor
+    from probprop.files import load as load
+    from probprop.inference.posterior import Epoch as Epoch
+    from probprop.inference.posterior import Posterior as Posterior
+    from probprop.inference.standardize import Standardizer as Standardizer
+    from probprop.io import ModelFileError as ModelFileError
     from probprop.report import report as report  # the module, which can be called
     from probprop.table.encoding import TableEncoder as TableEncoder
 
@@ -66,36 +74,8 @@ _HOME = {
 }
 _MODULES = ("active", "data", "metrics", "plot", "report", "table")
 
-__all__ = [
-    "BoxCox",
-    "Calibration",
-    "Candidate",
-    "ClassCalibration",
-    "ClassMixture",
-    "Epoch",
-    "Mixture",
-    "ModelFileError",
-    "PBPClassifier",
-    "PBPClassifierCV",
-    "PBPRegressor",
-    "PBPRegressorCV",
-    "PiecewiseLinearEncoder",
-    "Posterior",
-    "Recalibrated",
-    "SampledFunction",
-    "SampledNetwork",
-    "Sensitivity",
-    "Standardizer",
-    "TransformedMixture",
-    "Trial",
-    "__version__",
-    "active",
-    "data",
-    "fit",
-    "load",
-    "metrics",
-    "predict",
-]  # not the modules that need an extra, so that `from probprop import *` works without it
+# Without what needs an extra, so that `from probprop import *` works without it.
+__all__ = sorted({*_HOME, "active", "data", "metrics"} - {"TableEncoder"})
 
 
 def _has_kernel() -> bool:

@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import stat
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -19,8 +18,6 @@ except ImportError:  # Windows, which renames no file that is open, nor replaces
 
 _Path = str | os.PathLike[str]
 
-# Systems that cannot flush a folder, and folders that may be written but not read.
-_CANNOT = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM, errno.EISDIR}
 _HELD = {errno.EACCES, errno.EDEADLK, errno.EAGAIN}  # a byte that another process has locked
 _TEMPORARY = re.compile(r"\.probprop-[0-9a-f]{16}\.tmp")
 
@@ -62,21 +59,12 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename, error.filename2 = os.fspath(path), None
         raise
-    try:
+    with suppress(OSError):  # not every system can flush a folder, and the file is in place
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        if error.errno not in _CANNOT:
-            warnings.warn(
-                f"{os.fspath(path)} is written, but its folder could not be flushed to the disk "
-                f"({error.strerror}): after a power failure the old file may be there instead, or "
-                "none. Check the disk, and write it again.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
 
 
 @contextmanager

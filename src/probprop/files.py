@@ -24,16 +24,16 @@ from probprop import io
 from probprop._types import Array
 from probprop.distributions import recalibrated
 from probprop.encoding.bounds import InputBounds
+from probprop.encoding.missing import LARGEST_FACTOR, Joint
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv import calibration, policy
 from probprop.estimators.cv.base import Group, policy_of
 from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import Trial
-from probprop.estimators.kind import column_moments, transformation_of
+from probprop.estimators.kind import column_moments
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.facts import model_facts
@@ -229,13 +229,6 @@ def _network(
     n_targets |= {len(posterior_.alpha_noise), len(standardizer_.y_mean)}
     if posterior_.layer_sizes[-1] != likelihood_.n_outputs or n_targets != {n_noise}:
         raise ValueError(f"its parts are not those of one {likelihood_.task} network")
-    q, s = posterior_, standardizer_
-    found, fixed = (q.alpha_noise, q.beta_noise, s.y_mean, s.y_scale), likelihood_.noise_prior
-    if not likelihood_.learns_noise and found != (*fixed, 0.0, 1.0):
-        raise ValueError("the noise or the scale of the labels is not that of a classifier")
-    tails = [q.tail, getattr(q.noise_network, "tail", np.zeros(1))]
-    if not likelihood_.learns_tail and any(tail.any() for tail in tails):
-        raise ValueError("tail is not that of Gaussian noise")
     if not history_ or [e.n_iter for e in history_] != [*range(1, len(history_) + 1)]:
         raise ValueError("history_ does not have every epoch")
     model.likelihood_ = likelihood_
@@ -257,7 +250,7 @@ def _taken_labels(classes: Array) -> dict[str, Any]:
 def _labels(dtype: str, values: list[Any]) -> Array:
     """Return the class labels: two or more of one type, sorted."""
     if dtype not in _LABELS or not all(isinstance(value, str | int | float) for value in values):
-        raise ValueError(f"classes of the dtype {dtype[:30]} are none that a model has")
+        raise ValueError(f"classes of the dtype {dtype[:30]} are not supported")
     with np.errstate(over="ignore"):
         classes = np.array(values, dtype)
     if len(values) < 2 or any(not one < other for one, other in pairwise(values)):
@@ -286,7 +279,7 @@ def _cross_validated(
     """Return the fitted cross-validated estimator with these attributes."""
     model = _unfitted(kind, parameters)
     if not groups_ or not estimators_ or len(estimators_) % len(groups_):
-        raise ValueError("groups_ do not have as many members each")
+        raise ValueError("groups_ differ in their number of members")
     if abs(sum(group.weight for group in groups_) - 1.0) > 1e-6:
         raise ValueError("the weights of groups_ do not sum to 1")
     model.estimators_, model.groups_, model.trials_ = estimators_, groups_, trials_
@@ -295,19 +288,6 @@ def _cross_validated(
     model.encoder_ = encoder_
     if (joint_ is None) != (model.missing == "error"):
         raise ValueError("the joint distribution of the features does not fit `missing`")
-    transformation = transformation_of(model)
-    power = None if transformation is None else transformation.power
-    for group, own in model.members_by_group:
-        candidate, encoding = group.candidate, group.encoding
-        n_inputs = len(bounds_.low) if encoding is None else encoding.n_outputs
-        sizes = (n_inputs, *candidate.layers, model.likelihood_.n_outputs)
-        if (
-            any(member.posterior_.layer_sizes != sizes for member in own)
-            or (encoding is None and candidate.n_bins is not None)
-            or (encoding is not None and candidate.n_bins is None and len(encoding.column) > 0)
-            or candidate.power != power
-        ):
-            raise ValueError("its parts are not those of the candidate that was chosen")
     n_columns = len(bounds_.low)
     if encoder_ is not None:
         if len(encoder_.names) != n_columns:
@@ -320,7 +300,7 @@ def _cross_validated(
 def _check_encoding(state: PiecewiseLinear) -> None:
     column, n = state.column, len(state.center)
     if column.dtype.kind != "i" or not ((column >= 0) & (column < n)).all():
-        raise ValueError("the encoding has ramps of columns that there are not")
+        raise ValueError("the encoding has ramps of columns that do not exist")
     if (np.diff(column) < 0).any() or not (state.start < state.end).all():
         raise ValueError("the encoding has ramps out of order or without rise")
     first = state.one_hot
@@ -414,7 +394,7 @@ def _check_recalibration(shape: recalibrated.Recalibration) -> None:
         raise ValueError("a recalibration has two scales, and a support with low < high")
     for index, n in ((shape.cell, len(shape.cells)), (shape.bin, len(recalibrated.SCORES) + 1)):
         if index.dtype != np.int64 or not ((index >= 0) & (index < n)).all():
-            raise ValueError("a recalibration has samples in a cell or bin that there is not")
+            raise ValueError("a recalibration has samples outside of its cells or bins")
 
 
 _DECLARED: dict[Any, Declared] = {

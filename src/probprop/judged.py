@@ -59,7 +59,7 @@ class Judged:
 
     scores: dict[str, float]  # every metric
     baseline: dict[str, float] | None
-    verdict: Verdict | ClassVerdict  # of error bars, or of probabilities
+    verdict: Verdict | ClassVerdict  # of intervals, or of probabilities
     left_out: tuple[int, ...] = ()  # row numbers
     positive: str | None = None  # of two classes, whose average precision it is
 

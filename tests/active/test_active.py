@@ -367,7 +367,7 @@ def test_batch_size_is_what_ask_returns() -> None:
     assert len(learner(batch_size=4).ask(rows(9))) == 4
 
 
-# ---- Before anything is told, and classes
+# ---- Before the first label, and classes
 
 
 def test_the_first_rows_are_spread_by_the_features_alone() -> None:

@@ -91,7 +91,7 @@ def test_a_batch_matches_the_formula(n_features: int) -> None:
 
 
 def test_a_linear_model_is_known_exactly() -> None:
-    """Of weights w ~ N(0, S), one pick: the trace of X_pool (posterior covariance) X_pool^T."""
+    """For weights w ~ N(0, S), one pick: the trace of X_pool (posterior covariance) X_pool^T."""
     X, noise = rows(25, 2), 0.3
     S = np.array([[2.0, 0.5], [0.5, 1.0]])
     picks = greedy_reduction(X @ S @ X.T, 3, noise, RandomState(0)).tolist()

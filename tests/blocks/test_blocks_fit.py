@@ -51,7 +51,7 @@ def test_blocks_that_fit_are_fitted_as_in_memory_bit_for_bit(ends: list[int]) ->
     assert model.n_samples_seen_ == 400
 
 
-def test_names_and_classes_are_those_of_memory() -> None:
+def test_names_and_classes_match_memory() -> None:
     X, y = made()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     labels = np.where(y > 0.0, "high", "low")
@@ -145,7 +145,7 @@ def test_sorted_rows_are_as_good_as_shuffled_ones() -> None:
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_classes_gaps_and_several_targets_go_to_disk_too() -> None:
+def test_classes_missing_values_and_several_targets_go_to_disk_too() -> None:
     X, y = made(600)
     gaps = X.copy()
     gaps[::7, 2] = np.nan

@@ -19,10 +19,9 @@ import probprop
 from cli_tables import homes, write_homes
 from limits import Limits
 from probprop import PBPRegressor
-from probprop.cli import application, showing
+from probprop.cli import application
 from probprop.cli.application import run
 from probprop.cli.console import Terminal, make_terminal
-from probprop.io import MODEL, read_file, write_file
 from probprop.judged import LABELS, show
 from probprop.metrics.verdict import verdict
 from probprop.table import TableModel
@@ -361,20 +360,7 @@ def test_info_and_predict_import_no_more_than_they_need(folder: Path, tmp_path: 
     }
 
 
-def test_info_takes_a_file_without_facts(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["info", str(folder / "homes.pbp")]) == 0
-    expected = capfd.readouterr().out
-    tree, arrays, _ = read_file(folder / "homes.pbp", MODEL)
-    header = {k: value for k, value in tree.items() if k != "facts"}
-    write_file(tmp_path / "old.pbp", MODEL, header, arrays)
-    assert run(["info", str(tmp_path / "old.pbp")]) == 0
-    size = re.compile(r"File size.*")
-    assert size.sub("", capfd.readouterr().out) == size.sub("", expected)
-
-
-# ---- demo, bench, help
+# ---- demo, help
 
 
 def test_demo_prints_its_scores_and_leaves_a_report(
@@ -386,7 +372,7 @@ def test_demo_prints_its_scores_and_leaves_a_report(
     for word in ("baseline", "RMSE", "log-likelihood", "CRPS", "95 %"):
         assert word in out
     assert "probprop fit penguins.csv --target body_mass_g --fast" in err
-    assert "342 rows have missing values" in err
+    assert "missing numbers" not in err  # only the sex of some is missing
     assert str(tmp_path / "probprop-demo.html") in out
     report = (tmp_path / "probprop-demo.html").read_text()
     for word in ("flipper_length_mm", "What if"):
@@ -396,19 +382,7 @@ def test_demo_prints_its_scores_and_leaves_a_report(
     assert rmse < 0.6 * 802.0  # the standard deviation of all penguins
 
 
-def test_bench_measures_every_shape(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(showing, "_SECONDS", 1e-3)
-    assert run(["bench"]) == 0
-    out = capfd.readouterr().out
-    assert len(re.findall(r"hidden +[\d,]+ +[\d,]+$", out, re.MULTILINE)) == 4
-    assert re.search(r"instruction set: (v4|v3|v2|generic)", out)
-
-
-@pytest.mark.parametrize(
-    "command", ["demo", "fit", "predict", "evaluate", "update", "info", "bench"]
-)
+@pytest.mark.parametrize("command", ["demo", "fit", "predict", "evaluate", "update", "info"])
 def test_the_help_of_every_command_has_an_example(
     command: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

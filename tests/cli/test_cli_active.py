@@ -142,7 +142,7 @@ def test_fit_never_learns_the_columns_that_active_wrote(capfd: Captured) -> None
 
 
 def test_weeks_on_one_growing_file() -> None:
-    """Measure what is asked for, add rows, run again: no row is ever asked for twice."""
+    """Label the queried rows, add rows, run again: no row is ever queried twice."""
     truth = homes(90)
     write_pool(60, 8)
     known = set(np.flatnonzero(read_text("pool.csv")["price"] != ""))
@@ -258,7 +258,7 @@ def test_missing_features_are_marginalized(capfd: Captured) -> None:
     fails(capfd, 1, line, "'area' (1 row)", "first in row 17")
     for strategy in ("variance_reduction", "variance", "random"):
         assert call(f"active --fast pool.csv {OPTIONS} --strategy {strategy}") == 0
-        assert "rows have missing values, which are marginalized" in capfd.readouterr().err
+        assert "rows have missing numbers, which are marginalized" in capfd.readouterr().err
 
 
 def test_a_target_of_text(capfd: Captured) -> None:

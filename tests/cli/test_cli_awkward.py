@@ -126,7 +126,7 @@ def test_na_is_kept_by_the_model(capfd: Captured) -> None:
     frame.loc[:5, "area"], frame.loc[3:9, "town"] = -999, "x"
     frame.to_csv("t.csv", index=False)
     assert call(f"fit t.csv {FIT} --na x,-999 -o m.pbp") == 0
-    assert "10 of 60 rows have missing values" in capfd.readouterr().err
+    assert "6 of 60 rows have missing numbers" in capfd.readouterr().err
     model = probprop.load("m.pbp")
     assert model.na == ("x", "-999")
     assert model.categories["town"] == [*sorted({*flats()["town"]}), "(missing)"]

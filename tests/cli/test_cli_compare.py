@@ -144,7 +144,7 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     left_out = "GP was skipped: it takes at most 2,000 training rows"
     assert left_out in capfd.readouterr().err
     assert run_command([*command, "--method", "GP"]) == 1
-    assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
+    assert "the table has too many rows for GP: choose other" in capfd.readouterr().err
 
 
 def test_missing_values_are_filled_for_every_method(capfd: Captured) -> None:
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said_in_one_line(
 def test_too_few_rows_are_refused(capfd: Captured) -> None:
     homes(12).to_csv("homes.csv", index=False)
     assert compare() == 1
-    assert "homes.csv has 12 rows, too few to compare methods on" in capfd.readouterr().err
+    assert "12 rows are too few to compare methods" in capfd.readouterr().err
 
 
 def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

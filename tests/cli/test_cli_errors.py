@@ -1,12 +1,10 @@
-"""Every way to go wrong: one line that says what and what to do, the exit code, no traceback."""
+"""Errors: one line that names the cause and the remedy, the exit code, no traceback."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 import zipfile
@@ -20,7 +18,7 @@ import pytest
 from cli_tables import call, fails, write_homes
 from limits import Limits
 from probprop import PBPRegressor
-from probprop.cli import judging
+from probprop.cli import output
 from probprop.cli.application import run
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -287,27 +285,11 @@ def test_a_bug_is_one_line_too_unless_debugged(
     def broken(_: str) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(judging, "load_table_model", broken)
+    monkeypatch.setattr(output, "load_table_model", broken)
     update = "update homes.pbp sold.csv"
     fails(capfd, 1, update, "unexpected KeyError: 'surprise'", "--debug")
     with pytest.raises(KeyError, match="surprise"):
         call(f"{update} --debug")
-
-
-def test_a_folder_that_is_not_flushed_is_a_note(
-    folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fsync = os.fsync
-
-    def fail(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EIO, "Input/output error")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fail)
-    assert call("update homes.pbp sold.csv") == 0
-    err = capfd.readouterr().err
-    assert "note: homes.pbp is written, but its folder could not be flushed to the disk" in err
 
 
 def test_ctrl_c_is_one_line(folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_no_update_of_four_at_once_is_lost(folder: Path) -> None:
 def test_a_model_that_was_replaced_in_the_meantime_is_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """`fit` waits for nobody; an update that has begun must not undo it."""
+    """`fit` does not wait; an update that has begun must not undo it."""
     from probprop.table import TableModel
 
     learn = TableModel.update

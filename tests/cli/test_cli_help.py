@@ -10,14 +10,13 @@ import sys
 import pytest
 import typer
 
-from probprop.cli import app
-from probprop.cli.application import run
+from probprop.cli.application import app, run
 
 HEAVY = {"numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "joblib", "pyarrow"}
 
 COMMANDS = [
     *(["demo"], ["play"], ["fit"], ["predict"], ["evaluate"], ["report"], ["update"], ["info"]),
-    *(["active"], ["bench"]),
+    ["active"],
     *(["compare"], ["reproduce"], ["data"], ["data", "list"], ["data", "fetch"], ["data", "path"]),
 ]
 
@@ -80,5 +79,5 @@ def test_no_summary_of_a_command_is_cut_off(capfd: pytest.CaptureFixture[str]) -
     assert run(["--help"]) == 0
     listed = capfd.readouterr().out.partition("Commands:")[2].splitlines()
     own = [line for line in listed if line.split() and line.split()[0] not in ("reproduce", "data")]
-    assert len(own) == 11
+    assert len(own) == 10
     assert [line for line in own if line.endswith("...")] == []

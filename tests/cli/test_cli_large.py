@@ -17,7 +17,7 @@ from numpy.random import RandomState
 import probprop
 from cli_tables import call, homes, write_homes
 from limits import Limits
-from probprop.cli import judging, training
+from probprop.cli import judging, output
 from probprop.data import scratch
 from probprop.estimators.cv import policy
 from probprop.inference.posterior import flat
@@ -127,7 +127,7 @@ def test_files_that_change_after_the_fit_leave_the_model(
 ) -> None:
     """They are read once more for the out-of-fold rows, when the model is on disk."""
     monkeypatch.setitem(policy.BUDGETS, "fast", (1, 2))
-    written = training.save_fitted
+    written = output.save_fitted
 
     def saved(*arguments: object) -> None:
         written(*arguments)
@@ -135,7 +135,7 @@ def test_files_that_change_after_the_fit_leave_the_model(
         if rows_left:
             homes()[:rows_left].to_csv("homes.csv", index=False)
 
-    monkeypatch.setattr(training, "save_fitted", saved)
+    monkeypatch.setattr(output, "save_fitted", saved)
     assert call("fit homes.csv --target price --drop id --budget fast -o large.pbp") == 1
     err = capfd.readouterr().err
     assert "homes.csv" in err
@@ -152,7 +152,6 @@ def test_known_errors_and_several_targets_go_to_disk(capfd: Captured) -> None:
     model = probprop.load("large.pbp")
     assert model.targets == ["price", "tax"]
     assert "e" not in model.features
-    assert "2 targets" in capfd.readouterr().err
     assert call(f"{FIT} --report page.html --test-fraction 0 -o large.pbp") == 2
     assert "leave --test-fraction 0 out" in " ".join(capfd.readouterr().err.split())
 
@@ -177,7 +176,7 @@ def test_a_checkpoint_is_kept_and_resumes(capfd: Captured, monkeypatch: pytest.M
     assert np.array_equal(weights("whole.pbp"), weights("resumed.pbp"))
     capfd.readouterr()
     assert call(f"{FIT} --evidence-cap 3 -o resumed.pbp --checkpoint state") == 1
-    assert "is of other settings (evidence_cap was None and is 3)" in capfd.readouterr().err
+    assert "has other parameters (evidence_cap was None and is 3)" in capfd.readouterr().err
 
 
 def test_small_tables_stay_in_memory_whatever_the_limit(capfd: Captured) -> None:
@@ -260,9 +259,7 @@ def test_a_sample_is_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "MOST_SAMPLED", 200)
     frames = [pd.DataFrame({"i": np.arange(k, k + 50)}) for k in range(0, 10_000, 50)]
     sample: list[pd.DataFrame] = []
-    n_rows: list[int] = []
-    kept = list(judging.counted(judging.sampled(frames, sample), n_rows.append))
-    assert sum(map(len, kept)) == sum(n_rows) == 10_000
+    assert sum(map(len, judging.sampled(frames, sample))) == 10_000
     [found] = sample
     rows = found["i"].to_numpy()
     assert len(rows) == 200

@@ -1,4 +1,4 @@
-"""Exports of banks, shops and offices: read as a person would, or one line that says what to do."""
+"""Exports of banks, shops and offices: read as intended, or one line that says what to do."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ TABLES: dict[str, tuple[Callable[[], bytes], list[str], dict[str, str]]] = {
     "swiss": (swiss, ["numbers in 'spent', such as \"CHF "], {"number": "number"}),
     "office": (
         office,
-        ["dropped 1 column without a name", "1 of 60 rows have missing values"],
+        ["dropped 1 column without a name", "1 of 60 rows have missing numbers"],
         {"Size\n(cm)": "number", "member": "text"},
     ),
 }

@@ -40,8 +40,7 @@ def test_the_noise_of_each_row_is_in_the_table(table: Path, tmp_path: Path) -> N
     assert np.corrcoef(predicted["aleatoric_std"], predicted["x"])[0, 1] > 0.9
     width = predicted["upper"] - predicted["lower"]
     assert width[predicted["x"] > 0.8].mean() > 2.0 * width[predicted["x"] < 0.2].mean()
-    updated = run("update", model, table)
-    assert "level of the noise std" in updated
+    run("update", model, table)
 
 
 def test_tails(table: Path, tmp_path: Path) -> None:

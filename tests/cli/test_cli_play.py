@@ -35,5 +35,5 @@ def test_the_page_makes_no_requests() -> None:
     assert policy is not None
     assert policy.group(1).startswith("default-src &#39;none&#39;;")
     addresses = set(re.findall(r"https?://[^\s\"'`<]*", page))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, which nobody asks for
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a request
     assert len(page) < 250_000

@@ -136,7 +136,7 @@ def test_scores_that_fail_leave_the_model(
     def fails(*_: object) -> None:
         raise ValueError("no scores")
 
-    monkeypatch.setattr("probprop.cli.training.judge", fails)
+    monkeypatch.setattr("probprop.cli.judging.judge", fails)
     assert call(f"{FIT.replace(' -q', '')}") == 1
     assert "no scores" in capfd.readouterr().err
     assert call("predict m.pbp new.csv -q -o predicted.csv") == 0

@@ -112,7 +112,7 @@ def test_fit_matches_the_regressor_on_both_columns() -> None:
 def test_targets_with_commas_and_repeated(given: list[str], capfd: Captured) -> None:
     assert run([*FIT.split(), *given, "--features", "b,wall"]) == 0
     out, err = capfd.readouterr()
-    assert "wrote m.pbp: 45 rows, 2 features, 3 epochs, 2 targets" in err
+    assert "wrote m.pbp: 45 rows, 2 features" in err
     assert probprop.load("m.pbp").targets == (["a", "cost"] if "=" in given[0] else ["cost", "a"])
     header = re.split(r"  +| (?=a$|cost$)", re.sub(r"(\w+): baseline", "", out.splitlines()[0]))
     assert sorted(name.strip() for name in header if name.strip()) == ["a", "cost", "measure"]
@@ -182,7 +182,7 @@ def test_evaluate_scores_each_target(capfd: Captured) -> None:
     assert call("evaluate two.pbp new.csv") == 0
     first, *rows = capfd.readouterr().out.splitlines()
     assert re.fullmatch(rf"measure +{COMMA} +{COMMA}: baseline +cost +cost: baseline", first)
-    assert len(rows) == 11
+    assert len(rows) == 13  # eleven scores and two verdicts
     rmse = re.fullmatch(r"RMSE +(\S+) +\S+ +(\S+) +\S+", rows[0])
     assert rmse is not None
     assert float(rmse[1]) == pytest.approx(found["targets"][COMMA]["rmse"], rel=1e-3)
@@ -192,7 +192,7 @@ def test_update_is_partial_fit(capfd: Captured) -> None:
     Path("u.pbp").write_bytes(Path("two.pbp").read_bytes())
     assert call("update u.pbp new.csv") == 0
     said = capfd.readouterr().err
-    assert re.search(rf"70 rows seen; noise std \S+ \({COMMA}\), \S+ \(cost\)$", said)
+    assert said.endswith("70 rows seen\n")
     old, frame = two(), loads()[50:]
     X, y = old.split(read_table("new.csv"))
     assert_array_equal(y, frame[[COMMA, "cost"]])

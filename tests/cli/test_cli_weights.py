@@ -94,13 +94,11 @@ def test_errors_of_several_targets() -> None:
 
 
 def test_classes_have_weights() -> None:
-    line = (
-        "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o m.pbp --features colour,size"
-    )
+    line = "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o m.pbp --features color,size"
     assert call(f"{line} --target kind --weight n --test-fraction 0 -q") == 0
     frame = stars()[:60]
     expected = PBPClassifier((4,), n_epochs=3, random_state=0, missing="marginalize").fit(
-        frame[["colour", "size"]].to_numpy(), frame["kind"], frame["n"]
+        frame[["color", "size"]].to_numpy(), frame["kind"], frame["n"]
     )
     assert_same(loaded().estimator, expected)
 

@@ -249,23 +249,13 @@ class TestNoiseOfEveryRow:
 
     def test_members_are_mixed(self) -> None:
         members = [gaussian(K, seed=seed) for seed in range(S)]
-        p = Mixture.of(members)
-        assert_array_equal(p.aleatoric_stds, [one.aleatoric_std for one in members])
-        density = np.mean([one.pdf(1.0) for one in members], axis=0)
-        assert_allclose(p.logpdf(1.0), np.log(density))
-        constant = [Mixture.of_one(m.mean, m.epistemic_std, [1.0, 2.0, 3.0]) for m in members]
-        of_constant = Mixture.of(constant)
-        assert of_constant.aleatoric_stds.strides[1] == 0  # not held for every row
-        assert_array_equal(of_constant.aleatoric_stds, [one.aleatoric_std for one in constant])
-
-    def test_mixtures_are_mixed_with_weights(self) -> None:
-        a, b = mixture(weights=[0.1, 0.2, 0.3, 0.4]), gaussian()
-        p = Mixture.of([a, b], weights=[3.0, 1.0])
-        assert_allclose(p.pdf(1.0), 0.75 * a.pdf(1.0) + 0.25 * b.pdf(1.0))
-        assert_allclose(p.cdf(1.0), 0.75 * a.cdf(1.0) + 0.25 * b.cdf(1.0))
-        assert_allclose(p.mean, 0.75 * a.mean + 0.25 * b.mean)
-        with pytest.raises(ValueError, match="Student-t"):
-            Mixture.of([a, gaussian(student_t=True)])
+        names = ("mean", "epistemic_std", "aleatoric_std")
+        moments = [np.stack([getattr(one, k) for one in members]) for k in names]
+        for weights in ([0.25] * S, [0.1, 0.2, 0.3, 0.4]):
+            p = Mixture(*moments, weights)
+            for k in ("pdf", "cdf"):
+                each = [getattr(one, k)(1.0) for one in members]
+                assert_allclose(getattr(p, k)(1.0), np.tensordot(weights, each, axes=1))
 
     @pytest.mark.parametrize("weights", [[1.0] * 3, [1.0, -1.0, 1.0, 1.0], [0.0] * S, [np.nan] * S])
     def test_weights_are_checked(self, weights: list[float]) -> None:
@@ -334,7 +324,8 @@ class TestRepr:
         words = "Mixture(n=42, mean from 51.2 to 290, std from 50 to 50, n_components="
         assert repr(p) == f"{words}1)"
         assert repr(replace(p, dof=12.0)) == f"{words}1, dof from 12 to 12)"
-        assert repr(Mixture.of([p, p])) == f"{words}2)"
+        two = Mixture(np.tile(p.mean, (2, 1)), np.full((2, 42), 30.0), 40.0)
+        assert repr(two) == f"{words}2)"
         assert repr(gaussian(K)) == "Mixture(n=6, n_targets=3, n_components=1)"
         assert repr(p[:0]) == "Mixture(n=0, n_components=1)"
 

@@ -125,7 +125,7 @@ def test_other_parameters_are_refused(message: str, changed: dict, tmp_path: Pat
     params = {"hidden_layer_sizes": (4,), "n_epochs": 4, "random_state": 0}
     PBPRegressor(**params).fit(X, y, checkpoint=tmp_path / "c")
     other = PBPRegressor(**params | changed)
-    with pytest.raises(CheckpointError, match=f"other settings .*{message}.*remove the file"):
+    with pytest.raises(CheckpointError, match=f"other parameters .*{message}.*remove the file"):
         other.fit(X, y, checkpoint=tmp_path / "c")
     assert not hasattr(other, "posterior_")
 
@@ -161,7 +161,7 @@ def test_parameters_of_numpy_types_are_compared_by_value(
     X = rows(60)[0]
     expected = fit(path, **first).predict(X)
     np.testing.assert_array_equal(fit(path, **same).predict(X), expected)
-    with pytest.raises(CheckpointError, match=rf"other settings .*{name} was .* and is .*remove"):
+    with pytest.raises(CheckpointError, match=rf"other parameters .*{name} was .* and is .*remove"):
         fit(path, **other)
 
 

@@ -154,7 +154,7 @@ def test_short_fits_learn_a_tail_too(n_epochs: int) -> None:
     assert heavy(n_epochs=n_epochs).fit(X, y).posterior_.tail[0] > 0.0
 
 
-def test_the_gradient_of_the_std_knows_the_noise() -> None:
+def test_the_gradient_of_the_std_includes_the_noise() -> None:
     X, y = made(60, wild=0.1)
     model = heavy().fit(X, y)
     assert model.posterior_.tail[0] > 0.0
@@ -177,7 +177,7 @@ def test_gaussian_noise_has_no_tail(tmp_path: Path) -> None:
     assert load(tmp_path / "m").posterior_.tail.tolist() == [0.0]
     tree, arrays = read_model(tmp_path / "m")
     write_model(tmp_path / "m", tree, arrays | {"posterior_/tail": np.array([0.1])})
-    refused(tmp_path / "m", "tail is not that of Gaussian noise")
+    refused(tmp_path / "m", "tail is invalid for Gaussian noise")
 
 
 def test_weights_and_known_errors_with_heavy_tails() -> None:

@@ -81,37 +81,6 @@ def test_a_directory_that_cannot_be_synced_is_no_failure(
     assert synced == [stat.S_IFREG, stat.S_IFDIR]
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE])
-@pytest.mark.parametrize("function", ["fsync", "open", "close"])
-def test_a_folder_that_is_not_flushed_is_reported(
-    tmp_path: Path,
-    model: PBPRegressor,
-    monkeypatch: pytest.MonkeyPatch,
-    function: str,
-    code: int,
-) -> None:
-    """The model is complete and in place; only a power failure may undo that."""
-    original = getattr(os, function)
-
-    def fail(where: Any, *rest: Any) -> Any:
-        of_folder = function == "open" and where == str(tmp_path)
-        if function != "open":
-            of_folder = stat.S_ISDIR(os.fstat(where).st_mode)
-        if not of_folder:
-            return original(where, *rest)
-        if function == "close":
-            original(where)
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(os, function, fail)
-    words = rf"m is written, but its folder .* flushed .*{os.strerror(code)}.*write it again"
-    with pytest.warns(RuntimeWarning, match=words):
-        model.save(tmp_path / "m")
-    monkeypatch.undo()
-    assert_same(model, load(tmp_path / "m"))
-    assert files_in(tmp_path) == ["m"]
-
-
 def test_missing_directory(tmp_path: Path, model: PBPRegressor) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         model.save(tmp_path / "none" / "m")

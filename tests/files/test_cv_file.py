@@ -205,7 +205,7 @@ class Folds(KFold):
         (lambda m: m.set_params(cv=1), "cv"),
         (lambda m: m.set_params(budget="none"), "budget"),
         (lambda m: m.set_params(candidates=[]), "candidates must have at least one"),
-        (lambda m: m.estimators_.clear(), "as many members"),
+        (lambda m: m.estimators_.clear(), "differ in their number of members"),
         (lambda m: m.estimators_[0].posterior_.m_w[0].fill(np.nan), "m_w/0 has values"),
     ],
 )
@@ -226,7 +226,7 @@ def test_members_of_other_models_are_not_saved(path: Path, kind: str) -> None:
         model.estimators_.append(fitted().fit(X, Y))
     else:
         model.estimators_.append(PBPClassifier((4,), n_epochs=1).fit(X, LABELS))
-    with pytest.raises(ValueError, match=r"as many members|not those of the candidate"):
+    with pytest.raises(ValueError, match=r"number of members|do not match the selected candidate"):
         model.save(path)
 
 

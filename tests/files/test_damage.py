@@ -286,15 +286,15 @@ def test_networks_of_other_kinds(path: Path) -> None:
     refused(path, "tail does not have a value per output")
     two["posterior_/tail"] = np.zeros(2)
     write_model(path, tree, arrays | two)
-    refused(path, "its parts are not those of one regression network")
+    refused(path, "its parts do not form one regression network")
     tree["likelihood_"]["n_targets"] = 2
     write_model(path, tree, arrays | two)
-    refused(path, "its parts are not those of one regression network")
+    refused(path, "its parts do not form one regression network")
     two |= {f"posterior_/{k}_noise": np.array([2.0, 3.0]) for k in ("alpha", "beta")}
     two |= {f"standardizer_/y_{k}": np.array([2.0, 3.0]) for k in ("mean", "scale")}
     write_model(path, tree, arrays | two)
     refused(
-        path, "its parts are not those of one regression network"
+        path, "its parts do not form one regression network"
     )  # the noise of the epochs is of one
     tree = json.loads(text)
     tree["standardizer_"]["missing_variance"] = "standardizer_/missing_variance"

@@ -14,7 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from probprop import PBPClassifierCV, PBPRegressor, PBPRegressorCV, load, metrics, plot
+from probprop import PBPClassifierCV, PBPRegressor, PBPRegressorCV, load, metrics
 from probprop.estimators import shapley
 from probprop.table import fit_table_model
 
@@ -136,17 +136,3 @@ def test_models_from_files_ask_for_a_background(tmp_path: Any) -> None:
         model.explain(FRAME.iloc[[0]])
     again = model.explain(FRAME.iloc[[0]], FRAME.iloc[:30])
     pd.testing.assert_frame_equal(again, fitted().explain(FRAME.iloc[[0]], FRAME.iloc[:30]))
-
-
-def test_the_picture_shows_the_largest_changes_first() -> None:
-    import matplotlib.pyplot as plt
-
-    found = fitted().explain(FRAME.iloc[[7]])
-    ax = plot.explanation(found, n=2, target="price")
-    own = found["mean"].to_numpy()[1:]
-    widths = [bar.get_width() for bar in ax.patches]
-    np.testing.assert_allclose(np.abs(widths[:2]), np.sort(np.abs(own))[:-3:-1])
-    np.testing.assert_allclose(sum(widths), own.sum())
-    assert ax.get_yticklabels()[-1].get_text() == "2 other columns"
-    assert ax.get_xlabel().startswith("predicted mean of price, from ")
-    plt.close(ax.figure)

@@ -18,8 +18,7 @@ from sklearn.datasets import load_diabetes
 
 from probprop import Candidate, PBPRegressor, Trial, plot
 from probprop.distributions.mixture import Mixture
-from probprop.metrics import explain, predictive_coverage
-from probprop.metrics.importance import Importance
+from probprop.metrics import predictive_coverage
 from probprop.metrics.verdict import largest_by_chance
 
 matplotlib.use("Agg")
@@ -96,9 +95,9 @@ class TestPredictiveBand:
         for at, std in zip(x[:, 0], p.std, strict=True):
             assert np.ptp(vertices[vertices[:, 0] == at][:, 1]) == pytest.approx(4 * std)
 
-    def test_takes_the_truth_as_a_function(self) -> None:
+    def test_sorts_the_truth_too(self) -> None:
         p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
-        ax = plot.predictive_band([2, 0, 1], p, truth=lambda x: x**3)
+        ax = plot.predictive_band([2, 0, 1], p, truth=[8, 0, 1])
         assert_array_equal(line(ax, "truth").get_xydata(), [[0, 0], [1, 1], [2, 8]])
 
     def test_a_truth_far_away_does_not_flatten_the_band(self) -> None:
@@ -108,8 +107,8 @@ class TestPredictiveBand:
 
     def test_narrower_bands_are_darker_and_in_front_also_in_gray(self) -> None:
         p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
-        ax = plot.predictive_band([0, 1, 2], p, deviations=(3, 0.5, 1, 2))
-        assert labels(ax)[:4] == ["±0.5 std", "±1 std", "±2 std", "±3 std"]
+        ax = plot.predictive_band([0, 1, 2], p)
+        assert labels(ax)[:3] == ["±1 std", "±2 std", "±3 std"]
         grays = [np.dot(to_rgb(c.get_facecolor()[0]), (0.3, 0.59, 0.11)) for c in ax.collections]
         assert (np.diff(grays) > 0.05).all()
         assert (np.diff([c.get_zorder() for c in ax.collections]) < 0).all()
@@ -203,24 +202,6 @@ def test_residuals_of_equal_std_have_a_width() -> None:
     assert ax.get_xlim()[0] < 1.0 < ax.get_xlim()[1]
 
 
-class TestTrainingCurve:
-    def test_draws_log_Z_of_each_epoch(self) -> None:
-        model, _, _ = diabetes()
-        [drawn] = plot.training_curve(model.history_).get_lines()
-        want = [(e.n_iter, e.mean_log_Z) for e in model.history_]
-        assert_array_equal(drawn.get_xydata(), want)
-
-    def test_of_one_epoch_has_a_point_and_an_integer_tick(self) -> None:
-        model, _, _ = diabetes()
-        ax = plot.training_curve(model.history_[:1])
-        low, high = ax.get_xlim()
-        assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [1]
-
-    def test_refuses_an_empty_history(self) -> None:
-        with pytest.raises(ValueError, match="history has no epochs"):
-            plot.training_curve([])
-
-
 CLASSES = np.arange(30) % 2
 SCORES = [((-n,), (1 - n,), (-n,)) for n in (2, 9, 32)]
 TRIALS = [Trial(Candidate(2 - s[0][0], 50), (20, 40, 80), s, "", 0.3) for s in SCORES]
@@ -228,27 +209,17 @@ PROBA = np.random.RandomState(0).dirichlet([1.0, 1.0], 30)
 
 
 def draw(name: str, ax: Axes | None = None) -> Axes:
-    model, X, _ = diabetes()
+    _, X, _ = diabetes()
     y, p = held_out()
     drawn: Axes
     match name:
         case "predictive_band":
             bmi = X["bmi"][350:]
             return plot.predictive_band(bmi, p, data=(bmi, y), truth=bmi * 4, ax=ax)
-        case "training_curve":
-            return plot.training_curve(model.history_, ax=ax)
-        case "importance":
-            loss = np.array([[0.4, 0.5], [0.1, 0.0], [0.0, 0.1]])
-            return plot.importance(Importance(("a", "b", "c"), loss, loss, 50, 3), ax=ax)
-        case "explanation":
-            return plot.explanation(explain(model, X[:1], X[:5]), ax=ax)
-        case "reliability" | "roc_curve":
-            drawn = getattr(plot, name)(CLASSES, PROBA, ax=ax)
-            return drawn
+        case "reliability":
+            return plot.reliability(CLASSES, PROBA, ax=ax)
         case "candidate_curves":
             return plot.candidate_curves(SimpleNamespace(trials_=TRIALS), ax=ax)
-        case "confusion_matrix":
-            return plot.confusion_matrix(CLASSES, PROBA, ["no", "yes"], ax=ax)
         case _:
             drawn = getattr(plot, name)(y, p, ax=ax)
             return drawn
@@ -279,9 +250,6 @@ class TestEveryPlot:
         fig, ax = plt.subplots(figsize=size, layout="constrained")
         draw(name, ax)
         fig.canvas.draw()
-        if name in ("confusion_matrix", "explanation", "importance"):  # whose labels say it all
-            assert ax.get_legend() is None
-            return
         (legend,) = [axes.get_legend() for axes in fig.axes if axes.get_legend()]
         box, frame = legend.get_window_extent(), ax.get_window_extent()
         assert frame.x0 <= box.x0 < box.x1 <= frame.x1
@@ -300,12 +268,3 @@ class TestAxes:
         ax = plot.predictive_band([0, 1, 2], p)
         ax.plot([1], [50])
         assert ax.get_ylim()[1] > 50
-
-
-def test_the_ranking_shows_means_and_spreads() -> None:
-    loss = np.array([[0.4, 0.6], [0.1, 0.1], [0.0, -0.2]])
-    ax = plot.importance(Importance(("size", "age", "noise"), loss, loss, 50, 3), n=2)
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["size", "age"]
-    (points, _, (bars,)) = ax.containers[0]
-    assert_allclose(points.get_xdata(), [0.5, 0.1])
-    assert_allclose(np.ptp(bars.get_segments()[0][:, 0]), 2 * np.std([0.4, 0.6], ddof=1))

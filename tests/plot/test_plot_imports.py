@@ -1,4 +1,4 @@
-"""Matplotlib is an extra: without it a plot says so, and the package does not ask for it."""
+"""Matplotlib is an extra: without it a plot raises an error, and imports work."""
 
 from __future__ import annotations
 

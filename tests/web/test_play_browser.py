@@ -42,7 +42,7 @@ def shown(browser: Browser, page: Path) -> Iterator[Browser]:
 
 
 def settle(browser: Browser) -> None:
-    """Wait until what was asked for is drawn."""
+    """Wait until the request is drawn."""
     browser.evaluate("new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
     browser.wait_for("!play.active().stale")
 

@@ -20,7 +20,7 @@ from probprop.web import content_security_policy, packed_kernel, text_of
 HERE = Path(__file__).parent
 LEARNING = ("kernel.js", "learning.js")
 NODE = shutil.which("node")
-# Of the largest entry of an array: means and prior factors cross zero.
+# Relative to the largest entry of an array: means and prior factors cross zero.
 RTOL = 1e-10
 
 Pair = tuple[wasm_cases.Case, wasm_cases.Answer]

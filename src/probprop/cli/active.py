@@ -9,36 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from probprop._atomic import replacing
-from probprop.cli.arguments import (
-    Budget,
-    Drop,
-    Fast,
-    Features,
-    HiddenLayerSizes,
-    NEpochs,
-    RandomState,
-    Task,
-)
+from probprop.cli import arguments, recipes, tables
+from probprop.cli import output as outputs
 from probprop.cli.console import Terminal, terminal_of
-from probprop.cli.output import (
-    TABLE_EXTENSIONS,
-    check_destination,
-    check_table_extension,
-    holds_digits,
-    naming,
-    same_file,
-    table_writer,
-)
-from probprop.cli.recipes import check_budget, estimator_of, option, say_choice, selects
-from probprop.cli.tables import (
-    Na,
-    encoder_of,
-    features_of,
-    na_texts,
-    note_file,
-    note_gaps,
-)
 from probprop.judged import show
 from probprop.table.names import DEFAULT_SEED, plural
 
@@ -65,11 +38,7 @@ OF_CLASSES = ("probprop_class", "probprop_probability", "probprop_entropy_model"
 MARKS = (ASK, *OF_NUMBERS, *OF_CLASSES)
 
 _SHOWN = 6  # columns of the table that are printed, so that a row can be recognized
-_TEXT = {".csv": ",", ".tsv": "\t"}
 _EXCEL = ".xlsx"
-
-
-Strategy = Literal["variance_reduction", "variance", "thompson", "random"]
 
 
 def active(
@@ -83,8 +52,8 @@ def active(
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column to predict; empty where not measured.")
     ],
-    task: Task = "auto",
-    ask: Annotated[int, typer.Option(metavar="N", min=1, help="Rows to measure next.")] = 5,
+    task: arguments.Task = "auto",
+    ask: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to choose.")] = 5,
     output: Annotated[
         str | None,
         typer.Option(
@@ -95,16 +64,17 @@ def active(
         ),
     ] = None,
     strategy: Annotated[
-        Strategy, typer.Option(help="How to choose the rows.")
+        Literal["variance_reduction", "variance", "thompson", "random"],
+        typer.Option(help="How to choose the rows."),
     ] = "variance_reduction",
-    features: Features = None,
-    drop: Drop = None,
-    na: Na = None,
-    fast: Fast = False,
-    budget: Budget = None,
-    hidden_layer_sizes: HiddenLayerSizes = None,
-    n_epochs: NEpochs = None,
-    random_state: RandomState = DEFAULT_SEED,
+    features: arguments.Features = None,
+    drop: arguments.Drop = None,
+    na: tables.Na = None,
+    fast: arguments.Fast = False,
+    budget: arguments.Budget = None,
+    hidden_layer_sizes: arguments.HiddenLayerSizes = None,
+    n_epochs: arguments.NEpochs = None,
+    random_state: arguments.RandomState = DEFAULT_SEED,
 ) -> None:
     """Choose the rows to measure next.
 
@@ -122,29 +92,33 @@ def active(
 
     The strategies: variance_reduction reduces the total variance over the pool most; variance
     takes the highest epistemic variance, or the highest entropy of the class; thompson takes the
-    maximum of a function drawn from the posterior, to find large values; random.
+    maximum of a function drawn from the posterior, to find large values; random takes any rows.
 
     The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
     --fast, --hidden-layer-sizes or --n-epochs one network is fitted.
     """
     every = {"hidden_layer_sizes": hidden_layer_sizes, "n_epochs": n_epochs}
     options = {name: value for name, value in every.items() if value is not None}
-    reasons = [*map(option, options)]
-    check_budget(reasons, fast=fast, budget=budget)
+    reasons = [*map(recipes.option, options)]
+    recipes.check_budget(reasons, fast=fast, budget=budget)
     if pool == "-":
         raise typer.BadParameter("give the path of a file", param_hint="POOL")
     destination = _marked_path(pool) if output is None else output
-    check_destination(destination)
-    check_table_extension(destination)
-    _check_workbook_stays(destination, pool)
+    outputs.check_destination(destination)
+    outputs.check_table_extension(destination)
+    if destination.lower().endswith(_EXCEL) and outputs.same_file(destination, pool):
+        raise ValueError(
+            f"-o {destination} would replace the workbook {pool} with its other sheets, formulas "
+            f"and formats: give another path, such as {_marked_path(pool)}"
+        )
     from probprop.active.learner import ActiveLearner, rows_not_told
     from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
 
     terminal = terminal_of(context)
-    table = _without_marks(read_table(pool, na=na_texts(na)))
-    chosen = features_of(terminal, table, [target], features, drop)
+    table = _without_marks(read_table(pool, na=tables.na_texts(na)))
+    chosen = tables.features_of(terminal, table, [target], features, drop)
     measured = table[target].notna().to_numpy()
     if measured.all():
         raise ValueError(
@@ -158,8 +132,8 @@ def active(
             param_hint="--strategy",
         )
     _check_nothing_lost(destination, pool, table, target)
-    note_file(terminal, table)
-    encoder = encoder_of(terminal, table, chosen, named=features is not None)
+    tables.note_file(terminal, table)
+    encoder = tables.encoder_of(terminal, table, chosen, named=features is not None)
     chosen = list(encoder.kinds)
     if strategy == "thompson":  # a function that is drawn needs every feature
         check_no_missing(table[chosen])
@@ -185,7 +159,7 @@ def active(
     without = plural(int((~measured).sum()), "row")
     # A single row cannot be split into folds.
     reasons += ["one measured row"] if y is not None and len(y) == 1 else []
-    estimator = estimator_of(
+    estimator = recipes.estimator_of(
         terminal,
         options,
         [] if y is None else reasons,
@@ -195,7 +169,7 @@ def active(
         seed=random_state,
         missing=missing,
     )
-    note_gaps(terminal, table[chosen], selected=selects(estimator))
+    tables.note_gaps(terminal, table, encoder.kinds, selected=recipes.selects(estimator))
     learner = ActiveLearner(estimator, strategy, random_state=random_state)
     predicted: dict[str, Array] = {}
     if y is None:
@@ -208,27 +182,22 @@ def active(
     else:
         learner.tell(X[measured], y)
         predicted = _predictions(learner.estimator_, X[~measured])
-        say_choice(terminal, learner.estimator_)
+        recipes.say_choice(terminal, learner.estimator_)
         heading = (
             f"fitted on {plural(len(y), 'row')} with a {target!r}; of the {without} without, "
             "measure these next:"
         )
     asked = new[learner.ask(pool_rows, min(ask, n_new))]
 
-    layout = table.attrs["text"]
+    # The cells of a text file come out as they went in, unless the extension is another.
+    layout = {"float_format": "%.6g"} | (table.attrs["text"] or {})
+    if Path(destination).suffix.lower() != Path(_marked_path(pool)).suffix.lower():
+        layout.pop("sep", None)
+    in_place = outputs.same_file(destination, pool)
     cells = _without_marks(read_table(pool, kinds={}))  # as they were, 007 for 007
     marks = _marks(measured, asked, predicted)
-    in_place = same_file(destination, pool)
-    if layout is None or Path(destination).suffix.lower() not in _TEXT:
-        with table_writer(destination) as write:
-            write((table if holds_digits(destination) else cells).assign(**marks))
-    else:  # its cells come out as they went in; another extension changes the delimiter
-        suffix = Path(destination).suffix.lower()
-        if suffix != Path(_marked_path(pool)).suffix.lower():
-            layout = {**layout, "sep": _TEXT[suffix]}
-        with naming(destination), replacing(destination) as file:
-            marked = cells.assign(**marks)
-            marked.to_csv(file, float_format="%.6g", index=False, **layout)
+    with outputs.table_writer(destination, layout) as write:
+        write((table if outputs.holds_digits(destination) else cells).assign(**marks))
     terminal.say(heading)
     _show(terminal, cells.drop(columns=target), marks)
     terminal.say(
@@ -248,7 +217,7 @@ def _marked_path(pool: str) -> str:
     path = Path(pool)
     if path.suffix.lower() in (".gz", ".bz2", ".xz"):
         path = path.with_suffix("")
-    suffix = path.suffix if path.suffix.lower() in TABLE_EXTENSIONS else ".csv"
+    suffix = path.suffix if path.suffix.lower() in outputs.TABLE_EXTENSIONS else ".csv"
     return str(path.with_name(f"{path.stem}.asked{suffix}"))
 
 
@@ -257,15 +226,6 @@ def _without_marks(table: DataFrame) -> DataFrame:
 
 
 # ---- Checks
-
-
-def _check_workbook_stays(path: str, pool: str) -> None:
-    """Refuse to replace a workbook, which may have other sheets, formulas and formats."""
-    if Path(path).suffix.lower() == _EXCEL and same_file(path, pool):
-        raise ValueError(
-            f"-o {path} would replace the workbook {pool} with its other sheets, formulas and "
-            f"formats: give another path, such as {_marked_path(pool)}"
-        )
 
 
 def _targets(
@@ -291,7 +251,7 @@ def _targets(
 
 def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> None:
     """Refuse to replace a table in which somebody has filled in measurements."""
-    if not os.path.exists(path) or same_file(path, pool):
+    if not os.path.exists(path) or outputs.same_file(path, pool):
         return
     from probprop.table import TableError, read_table
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from probprop._version import __version__
-from probprop.cli import active, comparing, judging, prediction, reporting, showing, training
+from probprop.cli import active, comparing, judging, prediction, showing, training
 from probprop.cli.console import Terminal, make_terminal
 
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -22,7 +22,8 @@ _ANYWHERE = ("--quiet", "-q", "--verbose", "-v", "--debug")
 _HELP = """Regression and classification on tables with calibrated uncertainty.
 
 Bayesian neural networks are fitted to a table (CSV, TSV, Parquet, JSON lines or Excel), without
-tuning; predictions come with standard deviations and intervals.
+tuning; predictions come with standard deviations and intervals. The options -q, -v and --debug are
+accepted after the command too.
 
 \b
 Examples:
@@ -44,12 +45,11 @@ app.command(epilog=showing.PLAY_EXAMPLES)(showing.play)
 app.command(epilog=training.FIT_EXAMPLES)(training.fit)
 app.command(epilog=prediction.PREDICT_EXAMPLES)(prediction.predict)
 app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
-app.command(epilog=reporting.REPORT_EXAMPLES)(reporting.report)
+app.command(epilog=judging.REPORT_EXAMPLES)(judging.report)
 app.command(epilog=judging.UPDATE_EXAMPLES)(judging.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)
 app.command(epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
-app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
 for entry_point in entry_points(group="probprop.commands"):
     entry_point.load()(app)
 
@@ -60,15 +60,13 @@ def start(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Print only results and errors; accepted anywhere."),
+        typer.Option("--quiet", "-q", help="Print only results and errors."),
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Print notes on the algorithm; accepted anywhere."),
+        typer.Option("--verbose", "-v", help="Print notes on the algorithm."),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; accepted anywhere.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Make the terminal that every command prints with, where `run` has not passed one."""
     if not isinstance(context.obj, Terminal):

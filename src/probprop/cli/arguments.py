@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal, get_type_hints
@@ -19,15 +20,12 @@ def evidence_cap_of(text: Any) -> float:
     >>> evidence_cap_of("30"), evidence_cap_of("none")
     (30.0, inf)
     """
-    try:
-        evidence_cap = math.inf if text == "none" else float(text)
-    except ValueError:
-        evidence_cap = math.nan
-    if math.isnan(evidence_cap) or (math.isinf(evidence_cap) and text != "none"):
-        raise typer.BadParameter(f"{text!r} is neither a number nor none")
-    if evidence_cap < 1.0:
-        raise typer.BadParameter(f"{evidence_cap:g} is not at least 1")
-    return evidence_cap
+    if text == "none":
+        return math.inf
+    with suppress(ValueError):
+        if 1.0 <= float(text) < math.inf:
+            return float(text)
+    raise typer.BadParameter(f"{text!r} is neither a number of at least 1 nor none")
 
 
 def layers(text: Any) -> tuple[int, ...]:
@@ -36,15 +34,13 @@ def layers(text: Any) -> tuple[int, ...]:
     >>> layers("50, 20")
     (50, 20)
     """
-    try:
+    with suppress(ValueError):
         sizes = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise typer.BadParameter(
-            f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50"
-        )
-    return sizes
+        if min(sizes) >= 1:
+            return sizes
+    raise typer.BadParameter(
+        f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50"
+    )
 
 
 def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
@@ -55,26 +51,16 @@ def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
     """
     if text in ("auto", "none"):
         return "auto" if text == "auto" else None
-    try:
+    with suppress(ValueError):
         low, high = (float(end) if end.strip() else None for end in str(text).split(","))
-        check_ends = low is None or high is None or low < high
-    except ValueError:
-        check_ends = False
-    if not check_ends:
-        raise typer.BadParameter(f"{text!r} is neither auto, none nor two ends such as 0,100 or 0,")
-    return low, high
+        if low is None or high is None or low < high:
+            return low, high
+    raise typer.BadParameter(f"{text!r} is neither auto, none nor two ends such as 0,100 or 0,")
 
 
 # ---- Arguments and options
 
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="CSV, TSV, Parquet, JSON lines or Excel file, .gz too; - for standard input.",
-    ),
-]
 DataFiles = Annotated[
     list[str],
     typer.Argument(
@@ -101,10 +87,12 @@ Features = Annotated[
     list[str] | None,
     typer.Option(metavar="A,B,...", help="Columns to predict from.  [default: all others]"),
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to drop.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="A,B,...", help="Columns to exclude from the features.")
+]
 Task = Annotated[
     Literal["auto", "regression", "classification"],
-    typer.Option(help="What the target is: a number, or a class."),
+    typer.Option(help="Task; auto infers it from the values of the target."),
 ]
 HiddenLayerSizes = Annotated[
     Any,
@@ -128,7 +116,7 @@ EvidenceCap = Annotated[
         metavar="M|none",
         parser=evidence_cap_of,
         help="One network: effective sample size of at most M times the number of rows.  "
-        "[default: none; 10 for classes]",
+        "[default: none; 10 for classification]",
     ),
 ]
 Fast = Annotated[
@@ -144,7 +132,7 @@ Budget = Annotated[
 
 RandomState = Annotated[
     int,
-    typer.Option(metavar="N", min=0, max=2**32 - 1, help="Seed of the random numbers."),
+    typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed."),
 ]
 
 Dask = Annotated[

@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from probprop._version import INSTALL_LAB
-from probprop.cli.arguments import Data, Drop, Features, RandomState, column_names
+from probprop.cli import tables
+from probprop.cli.arguments import DataFiles, Drop, Features, RandomState, column_names, input_paths
 from probprop.cli.arguments import Task as TaskOption
 from probprop.cli.console import Terminal, terminal_of
-from probprop.cli.tables import (
-    encoder_of,
-    features_of,
-    is_classification,
-    note_table,
-    with_targets,
-)
 from probprop.judged import LABELS, show
 from probprop.table.names import DEFAULT_SEED, plural
 
@@ -63,22 +57,22 @@ class Job(NamedTuple):
 
 def compare(
     context: typer.Context,
-    data: Data,
+    data: DataFiles,
     target: Annotated[str, typer.Option(metavar="COLUMN", help="Column to predict.")],
     task: TaskOption = "auto",
     features: Features = None,
     drop: Drop = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="Methods by name.  [default: all]"),
+        typer.Option(metavar="A,B,...", help="Names of the methods to run.  [default: all]"),
     ] = None,
     splits: Annotated[
         int,
-        typer.Option(metavar="N", min=1, help="Number of random splits; each tests on a tenth."),
+        typer.Option(metavar="N", min=1, help="Number of random splits; a tenth is the test set."),
     ] = 5,
     n_jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Fits at a time.  [default: all cores]"),
+        typer.Option(metavar="N", min=1, help="Number of parallel fits.  [default: all cores]"),
     ] = None,
     random_state: RandomState = DEFAULT_SEED,
 ) -> None:
@@ -100,10 +94,11 @@ def compare(
     from probprop.estimators.progress import Share
 
     terminal = terminal_of(context)
-    X, y, found = _read(terminal, data, target, task, features, drop)
+    paths = input_paths(data)
+    X, y, found = _read(terminal, paths, target, task, features, drop)
     known, (main, *others) = methods_for(found), _SHOWN[found]
     names = list(dict.fromkeys(column_names(method or [*known], [*known])))
-    chosen = _feasible(names, known, "standard input" if data == "-" else data, len(y))
+    chosen = _feasible(names, known, len(y))
     terminal.say(f"{plural(len(chosen) * splits, 'fit')} on {plural(len(y), 'row')}")
     cv = splitter(y, found, splits, random_state)
     scores: dict[str, DataFrame] = {}
@@ -149,7 +144,7 @@ def compare(
 
 def _read(
     terminal: Terminal,
-    data: str,
+    paths: list[str],
     target: str,
     task: str,
     features: list[str] | None,
@@ -161,15 +156,16 @@ def _read(
     """
     import numpy as np
 
-    from probprop.table import read_table
+    from probprop.table.read import read_tables
     from probprop.table.target import labels_of, target_of
 
-    read = read_table(data)
-    frame = with_targets(read, [target])
-    note_table(terminal, read, frame, [target])
-    chosen = features_of(terminal, frame, [target], features, drop)
-    X = encoder_of(terminal, frame, chosen, named=features is not None).encode(frame)
-    of_classes = is_classification(terminal, frame, [target], task)
+    read = read_tables(paths)
+    frame = tables.with_targets(read, [target])
+    tables.note_file(terminal, read)
+    tables.note_left_out(terminal, len(read) - len(frame), [target])
+    chosen = tables.features_of(terminal, frame, [target], features, drop)
+    X = tables.encoder_of(terminal, frame, chosen, named=features is not None).encode(frame)
+    of_classes = tables.is_classification(terminal, frame, [target], task)
     if n_missing := int(np.isnan(X).any(axis=1).sum()):
         terminal.note(
             f"{n_missing:,} of {plural(len(X), 'row')} have missing values, which are imputed for "
@@ -183,7 +179,7 @@ def _read(
     return X, y, "regression"
 
 
-def _feasible(names: Sequence[str], known: Methods, source: str, n: int) -> Methods:
+def _feasible(names: Sequence[str], known: Methods, n: int) -> Methods:
     """Return the methods of these names that n rows are enough and not too many for."""
     from importlib.util import find_spec
 
@@ -191,14 +187,12 @@ def _feasible(names: Sequence[str], known: Methods, source: str, n: int) -> Meth
         more = "" if find_spec("probprop_lab") else f"; more with {INSTALL_LAB.format('')}"
         raise ValueError(f"unknown method {unknown[0]}: choose among {', '.join(known)}{more}")
     if n < _MIN_ROWS:
-        raise ValueError(
-            f"{source} has {n} rows, too few to compare methods on: give at least {_MIN_ROWS}"
-        )
+        raise ValueError(f"{n} rows are too few to compare methods: give at least {_MIN_ROWS}")
     n_train = n - round(TEST_SHARE * n)
     feasible = {name: known[name] for name in names if n_train <= known[name].max_rows}
     if not feasible:
         raise ValueError(
-            f"{source} has too many rows for {', '.join(names)}: choose other methods, or leave "
+            f"the table has too many rows for {', '.join(names)}: choose other methods, or leave "
             "--method out"
         )
     return feasible

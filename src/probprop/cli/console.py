@@ -181,7 +181,7 @@ class Terminal:
                 return
             facts = [stage] if stage else []
             if share:
-                from probprop.estimators.cost import duration
+                from probprop.cli.cost import duration
 
                 left = (now - start) * (1.0 - share) / share
                 facts += [f"{100.0 * share:.0f} % done"] if bar.disable else []
@@ -248,15 +248,13 @@ def visible(text: str, kept: str = "") -> str:
     >>> visible("area" + chr(27) + "[2J in m²")
     'area\\x1b[2J in m²'
     """
-    return "".join(
-        char if char in kept or _is_visible(char) else char.encode("unicode_escape").decode()
-        for char in text
-    )
 
+    def is_visible(char: str) -> bool:
+        known = char.isprintable() or char in _JOINERS or char in kept
+        return known or unicodedata.category(char) == "Zs"
 
-def _is_visible(char: str) -> bool:
-    """Whether a character is printed, is a space, or joins letters."""
-    return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"
+    escaped = (c if is_visible(c) else c.encode("unicode_escape").decode() for c in text)
+    return "".join(escaped)
 
 
 def _line(console: Console, text: str, style: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""`probprop evaluate`, `info` and `update`: how good a model is, what it is, and new rows."""
+"""`probprop evaluate`, `report`, `info` and `update`: how good a model is, and new rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli.arguments import (
-    DataFiles,
-    MemoryLimit,
-    Model,
-    Report,
-    input_paths,
-    limit_of,
-    needed_beyond,
-)
+from probprop.cli import arguments, tables
+from probprop.cli import output as outputs
 from probprop.cli.console import Terminal, terminal_of
-from probprop.cli.output import check_destinations, load_table_model, save_model
-from probprop.cli.reporting import write_model_report
-from probprop.cli.tables import Unknown, count_unknown, joined, known_chunks, note_unknown
 from probprop.judged import LABELS, Judged, judge_classes, judge_values, show
 from probprop.table.names import COLUMN_FACTS, column_facts, plural, target_names
 
@@ -40,6 +30,12 @@ Examples:
   probprop evaluate houses.pbp sold.csv --json
   probprop evaluate houses.pbp 'sold/*.parquet'
 """
+REPORT_EXAMPLES = """\b
+Examples:
+  probprop report houses.pbp sold.csv -o houses.html
+  probprop report houses.pbp sold.csv --no-rows -o for-a-colleague.html
+  probprop report houses.pbp sold.csv --static -o houses.html
+"""
 INFO_EXAMPLES = """\b
 Examples:
   probprop info houses.pbp
@@ -49,18 +45,19 @@ Examples:
 
 def evaluate(
     context: typer.Context,
-    model: Model,
-    data: DataFiles,
+    model: arguments.Model,
+    data: arguments.DataFiles,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    report: Report = None,
+    report: arguments.Report = None,
 ) -> None:
     """Score predictions on rows whose target is known.
 
     For regression, the scores are errors (RMSE, MAE, R²), log-likelihood, CRPS and the coverage of
     intervals; for classification accuracy, log-loss, Brier score, calibration error, ROC-AUC and
     average precision. The column baseline has the scores of one prediction for all rows: mean and
-    standard deviation of the training targets, or the class frequencies of these rows. Below is a
-    verdict on the calibration. Each of several targets is scored.
+    standard deviation of the training targets, or the class frequencies of these rows. The last
+    line says how far intervals or probabilities are from calibrated. Each of several targets is
+    scored.
 
     Give a test set: scores on training rows are optimistic. If the model was fitted with --weight
     and the table has that column, the noise variance of each row is divided by its weight;
@@ -69,19 +66,19 @@ def evaluate(
     Several files, or a quoted pattern such as 'sold/*.parquet', are one table, which is read in
     chunks. If there are more than 100,000 rows, the report is about a random sample of 100,000.
     """
-    paths = input_paths(data)
-    check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})
+    paths = arguments.input_paths(data)
+    outputs.check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})
     terminal = terminal_of(context)
-    table_model = load_table_model(model)
+    table_model = outputs.load_table_model(model)
     sample: list[DataFrame] = []
-    chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
+    chunks = tables.known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
     with terminal.rows("evaluating", None) as advance:
         kept = chunks if report is None else sampled(chunks, sample)
-        judged, n_rows = judge(terminal, table_model, counted(kept, advance))
+        judged, n_rows = judge(terminal, table_model, kept, advance=advance)
     if report is not None:
         [rows] = sample
         with terminal.working("writing the report"):
-            write_model_report(report, table_model, rows, held_out=None)
+            write_report(report, table_model, rows, held_out=None)
         terminal.say(f"wrote {report}")
     if as_json:
         of_targets = zip(table_model.targets, judged, strict=True)
@@ -100,6 +97,7 @@ def judge(
     predictive: Any = None,
     *,
     learning: bool = False,
+    advance: Callable[[int], None] = lambda n_rows: None,
 ) -> tuple[list[Judged], int]:
     """Judge the predictions of each target on rows that come in one frame or more, and count them.
 
@@ -115,11 +113,11 @@ def judge(
 
     rows: list[Any] = []
     numbers: list[Any] = []
-    unknown: Unknown = {}
+    unknown: tables.Unknown = {}
     for frame in frames:
         y, predicted = model.observed(frame), predictive
         if predictive is None:
-            count_unknown(unknown, model, frame)
+            tables.count_unknown(unknown, model, frame)
             weights = model.weights_to_judge(frame)
             options: Any = {} if weights is None else {"sample_weight": weights}
             predicted = model.estimator.predict_distribution(model.encode(frame), **options)
@@ -129,16 +127,17 @@ def judge(
         else:
             columns = zip(y.reshape(len(y), -1).T, predicted.targets(), strict=True)
             rows.append([pointwise(*each) for each in columns])
-    note_unknown(terminal, unknown, model, learning=learning)
+        advance(len(frame))
+    tables.note_unknown(terminal, unknown, model, learning=learning)
     every = np.concatenate(numbers)
     of_targets = zip(*rows, strict=True)
-    joined = [[np.concatenate(c) for c in zip(*parts, strict=True)] for parts in of_targets]
+    parts = [[np.concatenate(c) for c in zip(*each, strict=True)] for each in of_targets]
     if model.classes is not None:
-        [(index, log_proba)] = joined
+        [(index, log_proba)] = parts
         known = (model.scores or {}).get("positive_class")
         return [judge_classes(model.classes, index, log_proba, known)], len(every)
-    pairs = model.baseline or [None] * len(joined)
-    each = zip(joined, pairs, strict=True)
+    pairs = model.baseline or [None] * len(parts)
+    each = zip(parts, pairs, strict=True)
     return [judge_values(Pointwise(*at), pair, every) for at, pair in each], len(every)
 
 
@@ -174,7 +173,7 @@ def _finite(scores: dict[str, float]) -> dict[str, float | None]:
 
 
 def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged]) -> None:
-    """Print the scores on standard output; skipped rows and verdicts on standard error."""
+    """Print the scores and verdicts on standard output; notes on standard error."""
     from probprop.metrics.regression import without_density_in_words
 
     names = model.targets
@@ -192,7 +191,7 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
         name = f"{target}: " if len(judged) > 1 else ""
         if one.left_out:
             terminal.note(f"{name}{without_density_in_words(one.left_out)}")
-        terminal.say(f"{name}{one.verdict}")
+        terminal.result(f"{name}{one.verdict}")
 
 
 MOST_SAMPLED = 100_000
@@ -208,14 +207,7 @@ def sampled(frames: Iterable[DataFrame], sample: list[DataFrame]) -> Iterator[Da
         yield frame
         keys = np.append(keys, random.random(len(frame)))
         kept = np.sort(np.argsort(keys)[:MOST_SAMPLED])
-        keys, sample[:] = keys[kept], [joined([*sample, frame]).iloc[kept]]
-
-
-def counted(frames: Iterable[DataFrame], advance: Callable[[int], None]) -> Iterator[DataFrame]:
-    """Yield the frames, and tell how many rows each has."""
-    for frame in frames:
-        yield frame
-        advance(len(frame))
+        keys, sample[:] = keys[kept], [tables.joined([*sample, frame]).iloc[kept]]
 
 
 def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
@@ -223,9 +215,68 @@ def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
         terminal.result(line)
 
 
+# ---- `probprop report`, and the reports of other commands: one HTML file
+
+
+def report(
+    context: typer.Context,
+    model: arguments.Model,
+    data: arguments.DataFiles,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
+    ],
+    live: Annotated[
+        bool, typer.Option("--live/--static", help="Include the what-if page, or only charts.")
+    ] = True,
+    no_rows: arguments.NoRows = False,
+) -> None:
+    """Write an HTML report on a model.
+
+    The report is one HTML file without external resources. It begins with the what-if page, which
+    runs the model: change a value, and see the prediction and its uncertainty. Below are the
+    scores, calibration, feature importance and facts of the model.
+
+    DATA has rows whose target is known, preferably a test set. The model is scored on these rows,
+    and the what-if page contains up to 300 of them, with all their values. With --no-rows it
+    contains neither rows nor counts of their values, and no section shows single rows.
+    """
+    paths = arguments.input_paths(data)
+    outputs.check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
+    outputs.check_replaces_page(output)
+    terminal = terminal_of(context)
+    table_model = outputs.load_table_model(model)
+    kinds = table_model.all_kinds
+    frame = tables.joined(tables.known_chunks(terminal, table_model, paths, kinds, judging=True))
+    unknown: tables.Unknown = {}
+    tables.count_unknown(unknown, table_model, frame)
+    tables.note_unknown(terminal, unknown, table_model, learning=False)
+    with terminal.working("writing the report"):
+        write_report(output, table_model, frame, held_out=None, live=live, no_rows=no_rows)
+    terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")
+
+
+def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> None:
+    """Refuse options of a report if no report is written."""
+    given = [name for name, is_given in (("--static", static), ("--no-rows", no_rows)) if is_given]
+    if given and report is None:
+        raise typer.BadParameter("it needs a report: give --report FILE too", param_hint=given[0])
+
+
+def write_report(path: str, model: TableModel, frame: DataFrame, **options: Any) -> None:
+    """Evaluate a model on the rows of a frame; `probprop.report.model_report` has the options."""
+    from probprop.report import model_report
+
+    made = model_report(model, frame, **options)
+    with outputs.naming(path):
+        made.save(path)
+
+
+# ---- `probprop info`: what a model is
+
+
 def info(
     context: typer.Context,
-    model: Model,
+    model: arguments.Model,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the facts, the scores and the columns of a model.
@@ -240,10 +291,6 @@ def info(
     n_bytes = os.path.getsize(model)
     with reading_model(model):
         header, _, version = read_file(model, MODEL)  # loading the model takes scikit-learn
-        if "facts" not in header:  # the first files had none
-            from probprop.files import facts_of, load
-
-            header["facts"] = facts_of(load(model))
         rows = [(str(name), str(value)) for name, value in header["facts"]]
         features, columns, values = _columns(header)
         rows += features
@@ -313,7 +360,10 @@ Examples:
 
 
 def update(
-    context: typer.Context, model: Model, data: DataFiles, memory_limit: MemoryLimit = None
+    context: typer.Context,
+    model: arguments.Model,
+    data: arguments.DataFiles,
+    memory_limit: arguments.MemoryLimit = None,
 ) -> None:
     """Update a model on new rows, in one epoch over these rows only.
 
@@ -328,18 +378,18 @@ def update(
     A table that needs more than --memory-limit is read block by block, with one update for each
     block.
     """
-    paths = input_paths(data)
-    check_destinations({"MODEL": model}, {"DATA": paths})
+    paths = arguments.input_paths(data)
+    outputs.check_destinations({"MODEL": model}, {"DATA": paths})
     from probprop._atomic import updating
 
     terminal = terminal_of(context)
-    in_blocks = needed_beyond(paths, limit_of(memory_limit)) is not None
+    in_blocks = arguments.needed_beyond(paths, arguments.limit_of(memory_limit)) is not None
 
     def waits() -> None:
         terminal.say(f"waiting for another process that updates {model}")
 
     with updating(model, waits) as check_unchanged:
-        old = new = load_table_model(model)
+        old = new = outputs.load_table_model(model)
         if in_blocks:
             terminal.say(
                 "the table would take more than the memory limit: it is read block by block"
@@ -347,36 +397,18 @@ def update(
 
         def blocks() -> Iterator[DataFrame]:
             nonlocal new
-            chunks = known_chunks(terminal, old, paths, old.kinds_to_learn)
-            for rows in chunks if in_blocks else [joined(chunks)]:
+            chunks = tables.known_chunks(terminal, old, paths, old.kinds_to_learn)
+            for rows in chunks if in_blocks else [tables.joined(chunks)]:
                 old.counting.check(rows, old.targets)
                 yield (learned := old.counting.rows(rows))  # judged before they are learned
                 new = new.update(learned)
 
         with terminal.rows("updating", None) as advance:
-            judged, n_rows = judge(terminal, old, counted(blocks(), advance), learning=True)
+            judged, n_rows = judge(terminal, old, blocks(), learning=True, advance=advance)
         check_unchanged()
-        save_model(new, model)
+        outputs.save_model(new, model)
     terminal.say(f"the {plural(n_rows, 'new row')}, as predicted before the update:")
     show_scores(terminal, old, judged)
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
     learned = plural(n_seen - n_before, "row")
-    terminal.say(f"updated {model} with {learned}: {n_seen:,} rows seen{_state(new)}")
-
-
-def _state(model: TableModel) -> str:
-    """Describe the noise or the calibration after an update."""
-    from probprop.estimators.kind import first_network, is_cross_validated
-
-    if is_cross_validated(model.estimator):
-        from probprop.facts import calibration_in_words
-
-        return f"; {calibration_in_words(model.estimator)}"
-    if model.classes is not None:
-        return ""
-    network = first_network(model.estimator)
-    stds = [show("noise std", std) for std in network.history_[-1].noise_std]
-    if len(stds) > 1:
-        stds = [f"{std} ({target})" for std, target in zip(stds, model.targets, strict=True)]
-    varies = network.posterior_.noise_network is not None
-    return f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
+    terminal.say(f"updated {model} with {learned}: {n_seen:,} rows seen")

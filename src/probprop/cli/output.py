@@ -103,18 +103,19 @@ def holds_digits(path: str | None) -> bool:
 
 
 @contextmanager
-def table_writer(path: str | None, decimal: str = ".") -> Iterator[Write]:
+def table_writer(path: str | None, layout: Mapping[str, Any] | None = None) -> Iterator[Write]:
     """Yield a function that appends a frame to the table at `path`, in its extension's format.
 
     The table is written to the folder of `path` and renamed at the end. None is CSV on standard
-    output. With a decimal comma the cells of CSV are separated by semicolons.
+    output. `layout` has options of `DataFrame.to_csv`, which only text files have. With a decimal
+    comma the cells of CSV are separated by semicolons, unless it has another delimiter.
     """
     if path is None:
         if sys.stdout is None:  # `>&-`
             raise ValueError("standard output is closed: open it, or give -o FILE")
         sys.stdout.flush()
         escape = sys.stdout.isatty()  # somebody looks at it
-        yield _csv_writer(sys.stdout.buffer, ";" if decimal == "," else ",", decimal, escape)
+        yield _csv_writer(sys.stdout.buffer, ".csv", layout or {}, escape)
         sys.stdout.buffer.flush()
         return
 
@@ -127,19 +128,22 @@ def table_writer(path: str | None, decimal: str = ".") -> Iterator[Write]:
             with _excel_writer(file, path) as write:
                 yield write
         else:
-            comma = decimal == "," and suffix == ".csv"
-            yield _csv_writer(file, ";" if comma else _DELIMITERS[suffix], decimal)
+            yield _csv_writer(file, suffix, layout or {})
 
 
-def _csv_writer(file: IO[bytes], delimiter: str, decimal: str, escape: bool = False) -> Write:
-    header = True
+def _csv_writer(
+    file: IO[bytes], suffix: str, layout: Mapping[str, Any], escape: bool = False
+) -> Write:
+    comma = layout.get("decimal") == "," and suffix == ".csv"
+    options: dict[str, Any] = {"sep": ";" if comma else _DELIMITERS[suffix], "lineterminator": "\n"}
+    options |= {**layout, "index": False, "header": True}
 
     def write(frame: DataFrame) -> None:
-        nonlocal header
-        options: Any = {"sep": delimiter, "decimal": decimal, "lineterminator": "\n"}
-        text = frame.to_csv(index=False, header=header, **options)
-        file.write((visible(text, kept="\n\t") if escape else text).encode())
-        header = False
+        if escape:
+            file.write(visible(frame.to_csv(**options), kept="\n\t").encode())
+        else:
+            frame.to_csv(file, **options)
+        options["header"] = False
 
     return write
 
@@ -283,26 +287,27 @@ def check_destinations(
 
 
 def check_replaces_model(path: str, option: str = "-o") -> None:
-    """Refuse to replace a file that is not a model by a model; an empty file is no loss."""
+    """Refuse to replace a file that is not a model by a model."""
     from probprop.io import MODEL, begins_as
 
-    if os.path.isfile(path) and os.path.getsize(path) > 0 and not begins_as(path, MODEL):
-        raise ValueError(
-            f"{option} {path} exists and is not a probprop model: choose another path, or remove "
-            "the file first"
-        )
+    _check_replaces(path, option, "a probprop model", lambda: begins_as(path, MODEL))
 
 
 def check_replaces_page(path: str, option: str = "-o") -> None:
-    """Refuse to replace a file that is not HTML by a page; an empty file is no loss."""
-    start = b""
-    if os.path.isfile(path):
+    """Refuse to replace a file that is not HTML by a page."""
+
+    def is_page() -> bool:
         with open(path, "rb") as file:
-            start = file.read(1000).lstrip().lower()
-    if start and not start.startswith((b"<!doctype html", b"<html")):
+            return file.read(1000).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+
+    _check_replaces(path, option, "an HTML file", is_page)
+
+
+def _check_replaces(path: str, option: str, what: str, is_one: Callable[[], bool]) -> None:
+    if os.path.isfile(path) and os.path.getsize(path) > 0 and not is_one():  # empty is no loss
         raise ValueError(
-            f"{option} {path} exists and is not an HTML file: choose another path, or remove the "
-            "file first"
+            f"{option} {path} exists and is not {what}: choose another path, or remove the file "
+            "first"
         )
 
 
@@ -346,19 +351,11 @@ def save_model(model: TableModel, path: str) -> None:
 
 def save_fitted(terminal: Terminal, model: TableModel, path: str) -> None:
     """Write a model that was just fitted, and print what is in it."""
-    from probprop.estimators.kind import members
-
     save_model(model, path)
-    networks = members(model.estimator)
-    epochs = {network.n_iter_ for network in networks or [model.estimator]}
-    n_classes = 0 if model.classes is None else len(model.classes)
-    n_targets = len(model.targets) if len(model.targets) > 1 else 0
     counts = {
         "row": model.estimator.n_samples_seen_,
         "feature": len(model.features),
-        "epoch": epochs.pop() if len(epochs) == 1 else 0,
-        "class": n_classes,
-        "target": n_targets,
-        "network": len(networks),
+        "class": 0 if model.classes is None else len(model.classes),
+        "network": len(getattr(model.estimator, "estimators_", ())),
     }
     terminal.say(f"wrote {path}: {', '.join(plural(n, k) for k, n in counts.items() if n)}")

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli.arguments import DataFiles, Model, column_names, input_paths
+from probprop.cli import arguments
+from probprop.cli import output as outputs
 from probprop.cli.console import terminal_of
-from probprop.cli.output import (
-    check_destinations,
-    check_table_extension,
-    check_table_size,
-    holds_digits,
-    holds_types,
-    load_table_model,
-    table_writer,
-)
 from probprop.cli.tables import Unknown, count_unknown, note_file, note_unknown
 from probprop.table.names import listed, plural
 
@@ -41,8 +34,8 @@ _OUTPUT = "CSV, TSV, Parquet or Excel file."
 
 def predict(
     context: typer.Context,
-    model: Model,
-    data: DataFiles,
+    model: arguments.Model,
+    data: arguments.DataFiles,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help=f"{_OUTPUT}  [default: CSV to stdout]"),
@@ -69,8 +62,8 @@ def predict(
     \b
       mean           predicted target
       std            its standard deviation
-      epistemic_std  the part that more data can reduce
-      aleatoric_std  the part that more data cannot reduce: the noise
+      epistemic_std  its epistemic part, which more data can reduce
+      aleatoric_std  its aleatoric part: the noise
       lower, upper   interval that contains the target with probability --coverage
       quantile_0.1   with --quantiles 0.1: the quantile at this probability
 
@@ -90,15 +83,15 @@ def predict(
     levels = _levels(quantiles)
     output = None if output == "-" else output
     if output is not None:
-        check_table_extension(output)
-    paths = input_paths(data)
-    check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
+        outputs.check_table_extension(output)
+    paths = arguments.input_paths(data)
+    outputs.check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd
 
     from probprop.table.read import plan_chunks, with_numbers
 
     terminal = terminal_of(context)
-    table_model = load_table_model(model)
+    table_model = outputs.load_table_model(model)
     for option, given in (("--coverage", coverage), ("--quantiles", quantiles)):
         if given is not None and table_model.classes is not None:
             raise typer.BadParameter(
@@ -114,7 +107,7 @@ def predict(
             "rename or remove it"
         )
     there = [*map(str, first.columns), *added]
-    written = there if columns is None else list(dict.fromkeys(column_names(columns, there)))
+    written = list(dict.fromkeys(arguments.column_names(columns, there))) if columns else there
     if absent := [name for name in written if name not in there]:
         raise typer.BadParameter(
             f"there is no column {absent[0]!r} in the table or among the predictions: they have "
@@ -129,17 +122,18 @@ def predict(
     n_done, share = 0, 0.95 if coverage is None else coverage
     unknown: Unknown = {}
     total = None if None in n_rows else sum(n for n in n_rows if n is not None)
-    check_table_size(output, total or 0, len(written))
+    outputs.check_table_size(output, total or 0, len(written))
     with (
         terminal.rows("predicting", total) as advance,
-        table_writer(output, decimal=first.attrs["decimal"]) as write,
+        outputs.table_writer(output, {"decimal": first.attrs["decimal"]}) as write,
     ):
         for cells in chain([first], chunks):
             sign = cells.attrs["decimal"]
             frame = with_numbers(cells, table_model.kinds, sign, table_model.na)
             predicted = predictions(frame, table_model, share, levels)
-            shown = predicted if holds_digits(output) else rounded(predicted, table_model)
-            write(pd.concat([frame if holds_types(output) else cells, shown], axis=1)[written])
+            shown = predicted if outputs.holds_digits(output) else rounded(predicted, table_model)
+            left = frame if outputs.holds_types(output) else cells
+            write(pd.concat([left, shown], axis=1)[written])
             count_unknown(unknown, table_model, frame)
             n_done += len(frame)
             advance(len(frame))
@@ -153,16 +147,14 @@ def predict(
 
 def _levels(text: str | None) -> list[float]:
     """Return the probabilities of ``--quantiles``, each once."""
-    try:
+    with suppress(ValueError):
         levels = [] if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        levels = [0.0]
-    if not all(0.0 < level < 1.0 for level in levels):
-        raise typer.BadParameter(
-            f"{text!r} is not a list of numbers between 0 and 1, such as 0.1,0.9",
-            param_hint="--quantiles",
-        )
-    return list(dict.fromkeys(levels))
+        if all(0.0 < level < 1.0 for level in levels):
+            return list(dict.fromkeys(levels))
+    raise typer.BadParameter(
+        f"{text!r} is not a list of numbers between 0 and 1, such as 0.1,0.9",
+        param_hint="--quantiles",
+    )
 
 
 def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:
@@ -211,11 +203,10 @@ def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
     digits of their own.
     """
     names, n = list(predicted), len(predicted.columns) // len(model.targets)
-    own = ("std", "epistemic_std", "aleatoric_std")
     columns = {}
     for i, name in enumerate(names):
         values = scale = predicted[name].to_numpy()
-        if model.classes is None and not name.endswith(own):
+        if model.classes is None:
             scale = predicted[names[n * (i // n) + 1]].to_numpy()  # the std of this target
         columns[name] = _to_place(values, scale) if values.dtype.kind == "f" else values
     return predicted.assign(**columns)

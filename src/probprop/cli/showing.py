@@ -1,4 +1,4 @@
-"""`probprop demo`, `play` and `bench`: an example, an interactive page, and the training speed."""
+"""`probprop demo` and `play`: an example, and an interactive page."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ Examples:
   probprop demo
   probprop demo -o report.html
 """
-BENCH_EXAMPLES = """\b
-Examples:
-  probprop bench
-  PROBPROP_CPU_LEVEL=v2 probprop bench
-"""
-
-_SHAPES = [(13, 50, 1), (9, 100, 1), (90, 100, 1), (13, 50, 50, 1)]
-_SECONDS = 0.3  # per shape and precision
 
 
 def demo(
@@ -60,25 +52,6 @@ def demo(
     terminal_of(context).result(f"The report is {os.path.abspath(output)}: open it in a browser.")
 
 
-def bench(context: typer.Context) -> None:
-    """Measure the training speed of this machine.
-
-    The unit is updates per second of processor time on one core. An update is an ADF step on one
-    row of a table; an epoch has one update per row.
-    """
-    from probprop.estimators.cost import updates_per_second
-    from probprop.inference.engine import cpu_level
-
-    terminal = terminal_of(context)
-    rows = []
-    for sizes in _SHAPES:
-        speeds = [updates_per_second(sizes, dtype, _SECONDS) for dtype in ("float64", "float32")]
-        hidden = "-".join(str(n) for n in sizes[1:-1])
-        rows.append([f"{sizes[0]} features, {hidden} hidden", *(f"{v:,.0f}" for v in speeds)])
-    terminal.table(["network", "float64 updates/s", "float32 updates/s"], rows)
-    terminal.result(f"instruction set: {cpu_level()}")
-
-
 PLAY_EXAMPLES = """\b
 Examples:
   probprop play
@@ -97,7 +70,7 @@ def play(
 ) -> None:
     """Open an interactive demo that fits a network to clicked points.
 
-    The page fits a curve with error bars to the points that you click, or two classes in the plane.
+    The page fits a curve with intervals to the points that you click, or two classes in the plane.
     The kernel runs in the page, which is one file and needs neither a server nor an internet
     connection.
     """

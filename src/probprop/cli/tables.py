@@ -59,14 +59,6 @@ def note_file(terminal: Terminal, frame: DataFrame) -> None:
         terminal.note(f"numbers in {name!r}, such as {cell!r}, are read as {value!r}")
 
 
-def note_table(
-    terminal: Terminal, read: DataFrame, left: DataFrame, targets: Sequence[str]
-) -> None:
-    """Say what was found out about a file, and how many rows have no target."""
-    note_file(terminal, read)
-    note_left_out(terminal, len(read) - len(left), targets)
-
-
 def note_left_out(terminal: Terminal, n: int, targets: Sequence[str]) -> None:
     """Say how many rows have no target."""
     if n:
@@ -161,7 +153,7 @@ def is_classification(
         return task == "classification"
     decided, words = decide_task(frame, targets)
     of_classes = decided == "classification"
-    # Nobody needs to be told that numbers which cannot be classes are numbers.
+    # No note if numbers cannot be classes.
     if (len(targets) == 1 or where) and (of_classes or "--task" in words):
         terminal.say(f"{targets[0]!r} has {words}{where}")
     return of_classes
@@ -227,12 +219,18 @@ def _names_groups(name: str, column: Series) -> bool:
     return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
-def note_gaps(terminal: Terminal, features: DataFrame, *, selected: bool) -> None:
-    """Say how many rows have missing values; `selected`: whether the model is cross-validated."""
+def note_gaps(
+    terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind], *, selected: bool
+) -> None:
+    """Say how many rows have missing numbers; a missing category is a category of its own.
+
+    `kinds` are the kinds of the features; `selected`: whether the model is cross-validated.
+    """
+    features = frame[[name for name, kind in kinds.items() if kind != "text"]]
     if n_gaps := int(features.isna().to_numpy().any(axis=1).sum()):
         from probprop.facts import missing_in_words
 
-        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing values"
+        known = f"{n_gaps:,} of {plural(len(features), 'row')} have missing numbers"
         terminal.note(f"{known}, which are {missing_in_words(selected)}")
 
 
@@ -240,7 +238,7 @@ def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Ar
     """Say roughly how long a fit takes, if it is long; `labels`, (n,), are None for numbers."""
     import numpy as np
 
-    from probprop.estimators.cost import cost_in_words
+    from probprop.cli.cost import cost_in_words
     from probprop.table.cells import is_text
 
     texts = [str(name) for name, dtype in features.dtypes.items() if is_text(dtype)]

@@ -13,60 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
-from probprop.cli.arguments import (
-    Budget,
-    Checkpoint,
-    Dask,
-    DataFiles,
-    Drop,
-    EvidenceCap,
-    Fast,
-    Features,
-    HiddenLayerSizes,
-    MemoryLimit,
-    NEpochs,
-    NoRows,
-    RandomState,
-    Report,
-    Static,
-    Task,
-    column_names,
-    input_paths,
-    limit_of,
-    needed_beyond,
-    support_of,
-    takes,
-)
+from probprop.cli import arguments, judging, output, recipes, tables
 from probprop.cli.console import Terminal, terminal_of
-from probprop.cli.judging import judge, show_scores, to_keep
-from probprop.cli.output import check_destinations, check_replaces_model, save_fitted, save_model
-from probprop.cli.recipes import (
-    OF_NETWORK,
-    check_budget,
-    estimator_of,
-    option,
-    progress_of,
-    say_choice,
-    selects,
-)
-from probprop.cli.reporting import check_page_options, write_model_report
-from probprop.cli.tables import (
-    Na,
-    check_folds,
-    encoder_of,
-    features_of,
-    is_classification,
-    na_texts,
-    nameless,
-    note_file,
-    note_gaps,
-    note_left_out,
-    note_order,
-    note_table,
-    note_weightless,
-    say_cost,
-    with_targets,
-)
 from probprop.table.names import DEFAULT_SEED, plural
 
 if TYPE_CHECKING:
@@ -104,7 +52,7 @@ Examples:
 class Request:
     """What `probprop fit` was asked for: its arguments and options."""
 
-    data: DataFiles
+    data: arguments.DataFiles
     target: Annotated[
         list[str],
         typer.Option(metavar="COLUMN,...", help="Column to predict; several if all are numeric."),
@@ -112,9 +60,9 @@ class Request:
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
     ]
-    task: Task = "auto"
-    features: Features = None
-    drop: Drop = None
+    task: arguments.Task = "auto"
+    features: arguments.Features = None
+    drop: arguments.Drop = None
     weight: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Sample weights; they divide the noise variance."),
@@ -127,7 +75,7 @@ class Request:
         Any,
         typer.Option(
             metavar="LOW,HIGH",
-            parser=support_of,
+            parser=arguments.support_of,
             show_default=False,
             help="Limits of the target, for example 0,100 or 0,; none: no limits.  "
             "[default: 0 or more, or 0 to 1, if all targets are in that range]",
@@ -140,12 +88,12 @@ class Request:
             "imputation model only if the table has missing values."
         ),
     ] = "auto"
-    na: Na = None
-    fast: Fast = False
-    budget: Budget = None
-    hidden_layer_sizes: HiddenLayerSizes = None
-    n_epochs: NEpochs = None
-    evidence_cap: EvidenceCap = None
+    na: tables.Na = None
+    fast: arguments.Fast = False
+    budget: arguments.Budget = None
+    hidden_layer_sizes: arguments.HiddenLayerSizes = None
+    n_epochs: arguments.NEpochs = None
+    evidence_cap: arguments.EvidenceCap = None
     noise: Annotated[
         Literal["constant", "input"] | None,
         typer.Option(help="One network: constant or heteroscedastic noise.  [default: constant]"),
@@ -156,19 +104,19 @@ class Request:
             help="One network: Gaussian or heavy-tailed noise, for outliers.  [default: gaussian]"
         ),
     ] = None
-    random_state: RandomState = DEFAULT_SEED
+    random_state: arguments.RandomState = DEFAULT_SEED
     dtype: Annotated[
         Literal["float64", "float32"] | None,
         typer.Option(help="One network: precision of the weights.  [default: float64]"),
     ] = None
     group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Groups of rows that are kept in one fold."),
+        typer.Option(metavar="COLUMN", help="Column whose equal values are kept in one fold."),
     ] = None
     time: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Numbers or dates; folds predict later from earlier rows."
+            metavar="COLUMN", help="Numbers or dates; each fold is predicted from earlier rows."
         ),
     ] = None
     test_fraction: Annotated[
@@ -180,32 +128,32 @@ class Request:
             help="Share of the rows in the test set.  [default: 0; 0.1 with one network]",
         ),
     ] = None
-    report: Report = None
-    static: Static = False
-    no_rows: NoRows = False
-    checkpoint: Checkpoint = None
-    memory_limit: MemoryLimit = None
-    dask: Dask = None
+    report: arguments.Report = None
+    static: arguments.Static = False
+    no_rows: arguments.NoRows = False
+    checkpoint: arguments.Checkpoint = None
+    memory_limit: arguments.MemoryLimit = None
+    dask: arguments.Dask = None
 
     def test_share(self, estimator: Any) -> float:
         """Return the share of rows in the test set, which one network needs: it has no folds."""
         if self.test_fraction is None:
-            return 0.0 if selects(estimator) else _TEST_SHARE
+            return 0.0 if recipes.selects(estimator) else _TEST_SHARE
         return self.test_fraction
 
     @property
     def options(self) -> dict[str, Any]:
         """The options of one network that were given."""
-        every = {name: getattr(self, name) for name in OF_NETWORK}
+        every = {name: getattr(self, name) for name in recipes.OF_NETWORK}
         return {name: value for name, value in every.items() if value is not None}
 
     @property
     def reasons(self) -> list[str]:
         """The options that only one network takes."""
-        return [*map(option, self.options), *(["--error"] if self.error else [])]
+        return [*map(recipes.option, self.options), *(["--error"] if self.error else [])]
 
 
-@takes(Request)
+@arguments.takes(Request)
 def fit(context: typer.Context, request: Request) -> None:
     """Fit a model to a table and save it.
 
@@ -224,10 +172,10 @@ def fit(context: typer.Context, request: Request) -> None:
     there are no scores. With --test-fraction SHARE, any model is trained on the other rows and
     scored on this share.
 
-    --group keeps rows of equal value, for example repeated measurements of a patient, in one fold,
-    and excludes the column from the features. With --time each fold is predicted from the rows
-    before it; the column stays a feature. A test set then has whole groups, or the last rows in
-    time.
+    --group keeps rows with the same value of a column, for example repeated measurements of a
+    patient, in one fold, and excludes the column from the features. With --time each fold is
+    predicted from earlier rows; the column stays a feature. A test set then has whole groups, or
+    the last rows in time.
 
     With --task auto, the task is classification if the target has text, booleans or two different
     integers, and regression otherwise. Three or more numeric classes need --task classification.
@@ -237,8 +185,8 @@ def fit(context: typer.Context, request: Request) -> None:
     With --noise input the noise is heteroscedastic: a second, small network predicts its variance.
     With --noise-tail heavy the noise is heavy-tailed, which reduces the effect of outliers.
 
-    Missing values and unknown categories are marginalized, here and in later tables. With
-    --missing error missing values are rejected.
+    Missing numbers, dates and booleans are marginalized, here and in later tables; a missing
+    category is a category of its own. With --missing error missing values are rejected.
 
     --weight divides the noise variance of a row, as if its target were the mean of that many
     measurements; for classification it is the power of the likelihood. Weights are divided by their
@@ -260,11 +208,11 @@ def fit(context: typer.Context, request: Request) -> None:
     with _open(terminal, request) as table:
         plan = _check(terminal, request, table)
         fitted = (_fit if table.whole else _fit_blocks)(terminal, request, table, plan)
-        say_choice(terminal, fitted.model.estimator)
-        save_fitted(terminal, fitted.model, request.output)  # before anything that may fail
+        recipes.say_choice(terminal, fitted.model.estimator)
+        output.save_fitted(terminal, fitted.model, request.output)  # before anything that may fail
         rows = fitted.judged()
         if (scores := _judge(terminal, plan, fitted, rows)) is not None:
-            save_model(replace(fitted.model, scores=scores), request.output)
+            output.save_model(replace(fitted.model, scores=scores), request.output)
         _report(terminal, request, fitted, rows)
 
 
@@ -302,8 +250,8 @@ class Fitted(NamedTuple):
 
 def _check_options(request: Request) -> None:
     """Refuse options that no fit has, or that exclude each other, before anything is read."""
-    check_page_options(request.report, static=request.static, no_rows=request.no_rows)
-    check_budget(request.reasons, fast=request.fast, budget=request.budget)
+    judging.check_page_options(request.report, static=request.static, no_rows=request.no_rows)
+    recipes.check_budget(request.reasons, fast=request.fast, budget=request.budget)
     if request.group is not None and request.time is not None:
         raise typer.BadParameter(
             "folds are made by --group or by --time: give one of the two", param_hint="--group"
@@ -316,17 +264,17 @@ def _check_options(request: Request) -> None:
 @contextmanager
 def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
     """Read a table, or its first rows where it is above the memory limit or for a cluster."""
-    paths = input_paths(request.data)
+    paths = arguments.input_paths(request.data)
     written = {"-o": request.output, "--report": request.report}
-    check_destinations(written | {"--checkpoint": request.checkpoint}, {"DATA": paths})
-    check_replaces_model(request.output)
-    limit = limit_of(request.memory_limit)
-    needed = needed_beyond(paths, limit) if request.dask is None else None
+    output.check_destinations(written | {"--checkpoint": request.checkpoint}, {"DATA": paths})
+    output.check_replaces_model(request.output)
+    limit = arguments.limit_of(request.memory_limit)
+    needed = arguments.needed_beyond(paths, limit) if request.dask is None else None
     if request.dask is None and needed is None:
         from probprop.table.read import read_tables
 
         with terminal.working(f"reading {', '.join(request.data)}"):
-            frame = read_tables(paths, na=na_texts(request.na))
+            frame = read_tables(paths, na=tables.na_texts(request.na))
         yield Table(paths, frame, True, limit)
         return
     for name, given in (("--group", request.group), ("--time", request.time)):
@@ -353,7 +301,7 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             client = stack.enter_context(_connected(terminal, request.dask))
         from probprop.data.tables import first_rows
 
-        yield Table(paths, first_rows(paths[0], na_texts(request.na)), False, limit, client)
+        yield Table(paths, first_rows(paths[0], tables.na_texts(request.na)), False, limit, client)
 
 
 @contextmanager
@@ -387,29 +335,36 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     from probprop.table.target import Counting, check_one_target, labels_of
 
     read, columns = table.frame, [str(name) for name in table.frame.columns]
-    wanted = column_names(request.features or [], columns) or None
-    drop = column_names(request.drop or [], columns)
-    targets = list(dict.fromkeys(column_names(request.target, columns)))
-    counting = Counting(request.weight, tuple(column_names(request.error or [], columns)))
+    wanted = arguments.column_names(request.features or [], columns) or None
+    drop = arguments.column_names(request.drop or [], columns)
+    targets = list(dict.fromkeys(arguments.column_names(request.target, columns)))
+    counting = Counting(request.weight, tuple(arguments.column_names(request.error or [], columns)))
     apart = [*counting.names, *([] if request.group is None else [request.group])]
     if table.whole:
-        check_folds(read, request.group, request.time, [*targets, *counting.names, *(wanted or ())])
-        known = with_targets(read, targets)
+        tables.check_folds(
+            read, request.group, request.time, [*targets, *counting.names, *(wanted or ())]
+        )
+        known = tables.with_targets(read, targets)
         counting.check(known, targets, [*(wanted or ()), *drop])
-        chosen = features_of(terminal, known, targets, request.features, [*drop, *apart])
-        note_table(terminal, read, known, targets)
+        chosen = tables.features_of(terminal, known, targets, request.features, [*drop, *apart])
+        tables.note_file(terminal, read)
+        tables.note_left_out(terminal, len(read) - len(known), targets)
         frame = counting.rows(known)
-        note_weightless(terminal, len(known) - len(frame))
+        tables.note_weightless(terminal, len(known) - len(frame))
     else:
-        note_file(terminal, read)
-        drop += nameless(terminal, read, wanted)
+        tables.note_file(terminal, read)
+        drop += tables.nameless(terminal, read, wanted)
         frame = _first_known(request, read, targets)
     where = "" if table.whole else " (the first rows)"
-    of_classes = is_classification(terminal, frame, targets, request.task, where)
+    of_classes = tables.is_classification(terminal, frame, targets, request.task, where)
     estimator = _estimator(terminal, request, targets, of_classes)
     plan = Plan(targets, counting, wanted, drop, estimator)
     if not table.whole:
-        if not selects(estimator) and request.report is not None and request.test_fraction == 0.0:
+        if (
+            not recipes.selects(estimator)
+            and request.report is not None
+            and request.test_fraction == 0.0
+        ):
             raise typer.BadParameter(
                 "above the memory limit and with --dask, the report on one network needs a test "
                 "set: leave --test-fraction 0 out",
@@ -422,16 +377,16 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     share, by = request.test_share(estimator), {"group": request.group, "time": request.time}
     train, test = hold_out(frame, share, request.random_state, labels, chosen, **by)
     y = train[targets[0]].to_numpy() if len(targets) == 1 else None
-    encoder = encoder_of(terminal, train, chosen, named=wanted is not None, y=y)
+    encoder = tables.encoder_of(terminal, train, chosen, named=wanted is not None, y=y)
     kinds = encoder.kinds
     if request.group is not None:
         terminal.note(f"{request.group!r} groups the rows and is excluded from the features")
     elif request.time is None:
-        note_order(terminal, frame, kinds)
+        tables.note_order(terminal, frame, kinds)
     if request.missing == "error":
         check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
-    note_gaps(terminal, frame[list(kinds)], selected=selects(estimator))
-    say_cost(terminal, estimator, train[list(kinds)], labels)
+    tables.note_gaps(terminal, frame, kinds, selected=recipes.selects(estimator))
+    tables.say_cost(terminal, estimator, train[list(kinds)], labels)
     return plan._replace(train=train, test=test, encoder=encoder)
 
 
@@ -441,9 +396,10 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
         for name, usual in (("noise", "constant"), ("noise_tail", "gaussian")):
             if request.options.get(name, usual) != usual:
                 raise typer.BadParameter(
-                    f"{targets[0]!r} has classes, which have no noise", param_hint=option(name)
+                    f"{targets[0]!r} has classes, which have no noise",
+                    param_hint=recipes.option(name),
                 )
-    estimator = estimator_of(
+    estimator = recipes.estimator_of(
         terminal,
         request.options,
         [*request.reasons, *(["several targets"] if len(targets) > 1 else [])],
@@ -454,7 +410,7 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
         missing=request.missing,
         support=request.support,
     )
-    if request.support != "auto" and (of_classes or not selects(estimator)):
+    if request.support != "auto" and (of_classes or not recipes.selects(estimator)):
         words = "classes have no support" if of_classes else "one network has no support"
         raise typer.BadParameter(f"{words}: leave it out", param_hint="--support")
     return estimator
@@ -489,7 +445,9 @@ def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitt
 
     train, test, estimator = plan.train, plan.test, plan.estimator
     options: dict[str, Any] = {"group": request.group, "time": request.time}
-    with progress_of(terminal, estimator, f"fitting {plural(len(train), 'row')}") as callback:
+    with recipes.progress_of(
+        terminal, estimator, f"fitting {plural(len(train), 'row')}"
+    ) as callback:
         model = fit_table_model(
             train,
             plan.targets,
@@ -498,11 +456,11 @@ def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitt
             callback=callback,
             weight=plan.counting.weight,
             error=plan.counting.error,
-            na=na_texts(request.na),
+            na=tables.na_texts(request.na),
             checkpoint=request.checkpoint,
-            **(options if selects(estimator) else {}),
+            **(options if recipes.selects(estimator) else {}),
         )
-    if len(test) or not selects(estimator):
+    if len(test) or not recipes.selects(estimator):
         return Fitted(model, train, lambda: test if len(test) else None, held_out=len(test) > 0)
     rows = cast(Any, model.estimator).oof_rows_
     return Fitted(model, train, lambda: train.iloc[rows], held_out=OUT_OF_FOLD)
@@ -579,7 +537,9 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
     most = _MOST_TEST if client is None else _MOST_TEST_ON_CLUSTER
     test = Kept(request.test_share(estimator), most)
     columns = (plan.targets, plan.wanted, plan.drop, counting.weight, counting.error)
-    source: Any = source_of(estimator, table.paths, columnwise(*columns, na_texts(request.na)))
+    source: Any = source_of(
+        estimator, table.paths, columnwise(*columns, tables.na_texts(request.na))
+    )
     with ExitStack() as stack:
         if client is None:
             with terminal.working("reading"):
@@ -592,15 +552,15 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
                 rows = load_shards(client, source, None, request.random_state, test)
         if request.task == "auto":
             _check_first_rows_were_right(rows.schema.columns, plan.targets)
-        note_left_out(terminal, rows.schema.n_without_target, plan.targets)
+        tables.note_left_out(terminal, rows.schema.n_without_target, plan.targets)
         for note in rows.schema.columns.encoder.notes:
             terminal.note(note)
         text = f"fitting {_in_words(rows)}"
         terminal.say(text)
-        with progress_of(terminal, estimator, text) as callback:
+        with recipes.progress_of(terminal, estimator, text) as callback:
             fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
-        held_out: Any = True if test.share or not selects(estimator) else OUT_OF_FOLD
+        held_out: Any = True if test.share or not recipes.selects(estimator) else OUT_OF_FOLD
         numbers = numbers_out(rows.known) if held_out is True else fitted.oof_rows_
 
         def judged() -> DataFrame | None:
@@ -657,13 +617,13 @@ def _judge(
             f"fitted on {n} and evaluated on {len(rows):,} out-of-fold rows: each is predicted by "
             "networks that were not trained on it"
         )
-    judged, n_rows = judge(terminal, fitted.model, [rows], predictive)
-    show_scores(terminal, fitted.model, judged)
-    if not selects(estimator):
+    judged, n_rows = judging.judge(terminal, fitted.model, [rows], predictive)
+    judging.show_scores(terminal, fitted.model, judged)
+    if not recipes.selects(estimator):
         terminal.say(
             "this network is kept; --test-fraction 0 trains on all rows, without an evaluation"
         )
-    return to_keep(plan.targets, judged, n_rows, out_of_fold=fitted.held_out is not True)
+    return judging.to_keep(plan.targets, judged, n_rows, out_of_fold=fitted.held_out is not True)
 
 
 def _report(terminal: Terminal, request: Request, fitted: Fitted, rows: DataFrame | None) -> None:
@@ -672,7 +632,7 @@ def _report(terminal: Terminal, request: Request, fitted: Fitted, rows: DataFram
     if request.report is None or rows is None:
         return
     with terminal.working("writing the report"):
-        write_model_report(
+        judging.write_report(
             request.report,
             fitted.model,
             rows,

@@ -463,7 +463,7 @@ def fit_cross_validated(
     digest = "" if checkpoint is None else shards.digest_of(rows)
     settings = settings_of(model) | rows.settings
     with (
-        in_a_file(problem, path, model, rungs) as problem,
+        in_a_file(problem, path, model) as problem,
         progress(model.verbose, callback) as report,
     ):
         positive = bool((merged([summary.y for summary in rows.summaries]).low > 0.0).all())

@@ -22,9 +22,9 @@ from probprop.data.scratch import RESERVED, Scratch, check_parts_fit, in_words, 
 from probprop.data.sources import Loaded, Piece, Schema, Source, joined
 from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
+from probprop.encoding.missing import Completed, Joint, complete
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import MOST_RAMPS
-from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import (
     mean_weight_of,
     refuse_empty_columns,
@@ -413,7 +413,7 @@ def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
 
 
 def numbers_out(known: Sequence[Known]) -> Array:
-    """Return the numbers, ascending, of the rows that are held out."""
+    """Return the numbers, ascending, of the rows of the test set."""
     return np.concatenate([each.first + np.sort(each.out) for each in known])
 
 

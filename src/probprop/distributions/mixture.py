@@ -13,7 +13,6 @@ cpp/mixture.hpp and cpp/student_t.hpp have the integrals.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -150,33 +149,6 @@ class Mixture(base.TargetDistribution):
             stacked(aleatoric_std),
             tail=stacked(tail),
             dof=stacked(dof),
-        )
-
-    @classmethod
-    def of(cls, members: Sequence[Mixture], weights: ArrayLike | None = None) -> Self:
-        """Return the mixture of mixtures of the same samples.
-
-        If one mixture has a tail, Gaussian noise of others has a tail of 0; Student-t noise
-        must be the noise of all. If `weights` is None, the mixtures have equal weights.
-        """
-        shapes = [p.means.shape[1:] for p in members]
-        if len(set(shapes)) != 1 or len({p.dof is None for p in members}) != 1:
-            raise ValueError(
-                "'members' must be one or more distributions of the same samples, all of them or "
-                f"none with Student-t noise. Got samples and targets {shapes} instead."
-            )
-        tails = [np.broadcast_to(0.0, p.means.shape) if p.tail is None else p.tail for p in members]
-        dofs = [p.dof for p in members if p.dof is not None]
-        share = np.repeat(
-            base.member_weights(weights, len(members)), [p.n_components for p in members]
-        )
-        return cls(
-            np.concatenate([p.means for p in members]),
-            np.concatenate([p.epistemic_stds for p in members]),
-            _joined([p.aleatoric_stds for p in members]),
-            share * np.concatenate([p.weights for p in members]),
-            _joined(tails) if any(p.tail is not None for p in members) else None,
-            _joined(dofs) if dofs else None,
         )
 
     # ---- Moments
@@ -355,12 +327,6 @@ def _floats(values: ArrayLike) -> FloatArray:
     """Return an array of floats, without a copy if possible; single precision stays."""
     array = np.asarray(values)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
-
-
-def _joined(arrays: list[FloatArray]) -> FloatArray:
-    """Concatenate members; what is the same for all samples has one sample."""
-    same = all(a.strides[1] == 0 for a in arrays)
-    return np.concatenate([a[:, :1] if same else a for a in arrays])
 
 
 def _of_members(

@@ -174,10 +174,10 @@ class Recalibrated(TargetDistribution):
     Parameters
     ----------
     base : Mixture or TransformedMixture
-        Of one target.
+        Predictions of one target.
     recalibration : Recalibration
     left_out : LeftOut or None, default=None
-        Of samples that the recalibration was learned from: leaves their own fold out.
+        Leaves out the own fold of samples that the recalibration was learned from.
     """
 
     base: Mixture | TransformedMixture

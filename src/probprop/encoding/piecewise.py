@@ -51,7 +51,7 @@ class PiecewiseLinear:
     end: FloatArray  # where it is 1
     ramp_center: FloatArray  # what is subtracted: its value, 0 or 1, at the center of the column
     ramp_scale: FloatArray  # its root mean square after that
-    # Of each column the first one of its one-hot set, or -1; None if there are no such sets.
+    # For each column, the first one of its one-hot set, or -1; None without such sets.
     one_hot: Array | None = None
 
     @property

@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
 from probprop.estimators import validation
-from probprop.estimators.cost import cost_in_words
-from probprop.estimators.progress import progress_bar, say
+from probprop.estimators.progress import progress_bar
 from probprop.estimators.shapley import explain
 from probprop.estimators.validation import Given, TrainingData
 from probprop.inference import training
@@ -294,8 +293,6 @@ def fit_network(
     """Train a model from the beginning and publish the last whole epoch, also on Ctrl-C."""
     callbacks = [] if callback is None else [callback]
     if model.verbose:
-        n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
-        say(cost_in_words(model, len(data.y), n_features, n_classes))
         callbacks.append(progress_bar(model.n_epochs, show_noise=data.likelihood.learns_noise))
     run, history, file = _begin(model, data), list[Epoch](), None
     if checkpoint is not None:

@@ -56,8 +56,7 @@ class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
     prior_shape, prior_rate, standardize, missing, dtype, engine, random_state, n_shards
         As in `PBPRegressor`.
     verbose : int, default=0
-        1 shows a progress bar on the standard error, and with more than 32 classes the processor
-        time that a long fit takes.
+        1 shows a progress bar on the standard error.
 
     Attributes
     ----------

@@ -295,11 +295,6 @@ def check_share(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be in the range [0, 1]. Got {value} instead.")
 
 
-def check_flag(name: str, value: Any) -> None:
-    """Raise unless the value is a bool."""
-    check_scalar(value, name, (bool, np.bool_))
-
-
 def check_option(name: str, value: Any, options: list[str]) -> None:
     """Raise unless the value is one of the options."""
     if not isinstance(value, str) or value not in options:
@@ -361,7 +356,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "noise_shape": lambda value: check_gamma("noise_shape", value, 1.0),
     "noise_rate": lambda value: check_gamma("noise_rate", value, 0.0),
     "noise_tail": lambda value: check_option("noise_tail", value, list(NOISE_TAILS)),
-    "standardize": lambda value: check_flag("standardize", value),
+    "standardize": lambda value: check_scalar(value, "standardize", (bool, np.bool_)),
     "support": check_support,
     "missing": lambda value: check_option("missing", value, ["error", "marginalize"]),
     "dtype": lambda value: check_option("dtype", value, ["float64", "float32"]),

@@ -148,7 +148,7 @@ class CheckpointFile:
         names = [k for k in sorted({*settings, *now}) if settings.get(k) != now.get(k)]
         if names:
             each = (f"{k[:50]} was {str(settings.get(k))[:200]} and is {now.get(k)}" for k in names)
-            raise self._refused(f"is of other settings ({', '.join(each)}): {_AFRESH}")
+            raise self._refused(f"has other parameters ({', '.join(each)}): {_AFRESH}")
         if content.data != self.data:
             raise self._refused(f"is of other data: {_AFRESH}")
 

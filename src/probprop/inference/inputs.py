@@ -91,7 +91,7 @@ class Encoded:
     """Rows whose inputs to a network are the functions of a basis, which are not stored.
 
     Where a value is missing the inputs of its column are `filled`: their means. If they have
-    variances, these are an array with the same entries, beside the rows.
+    variances, these are an array with the same entries, in addition to the rows.
     """
 
     X: Array  # (n, n_columns), finite, or NaN where inputs are filled

@@ -74,7 +74,7 @@ def _uncentered(X: Samples, standardizers: Sequence[Standardizer]) -> Samples:
 
 _Whole = tuple[Array, Array, Array, Array, Array]  # what `LAYERED` names, each flat
 _WHOLE: WeakKeyDictionary[Posterior, _Whole] = WeakKeyDictionary()
-"""Of a posterior that the kernel has trained: the arrays whose views its layers are."""
+"""The arrays whose views are the layers of a posterior that the kernel has trained."""
 
 
 def _whole(q: Posterior) -> _Whole:

@@ -36,7 +36,7 @@ class Standardizer:
     x_mean, x_scale : ndarray of shape (n_features,)
         In the units of each feature.
     y_mean, y_scale : ndarray of shape (K,)
-        Of each target, in target units.
+        Mean and scale of each target, in target units.
     missing_variance : ndarray of shape (n_features,), default=None
         Variance of an entry that is missing, in units of x_scale squared: 1, or 0 in a constant
         column. None is 1 for all.

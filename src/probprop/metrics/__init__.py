@@ -12,7 +12,7 @@ from probprop.metrics.regression import (
     rmse,
     summary,
 )
-from probprop.metrics.scorers import crps_scorer, log_likelihood_scorer, log_loss_scorer
+from probprop.metrics.scorers import crps_scorer, log_likelihood_scorer
 
 __all__ = [
     "LEVELS",
@@ -24,7 +24,6 @@ __all__ = [
     "explain",
     "interval_coverage",
     "log_likelihood_scorer",
-    "log_loss_scorer",
     "permutation_importance",
     "predictive_coverage",
     "rmse",

@@ -1,11 +1,10 @@
 """Scorers for scikit-learn's ``scoring=``, of the distribution that an estimator predicts.
 
 For example ``GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)``.
-A scorer is a function of a fitted estimator, X and y that returns a float; higher is better. For
-regressors, the predictive distribution is found through `Pipeline`, `GridSearchCV` and
-`RandomizedSearchCV`; for classifiers, `predict_proba` is used, which these have. Other scores of
-classifiers are scikit-learn's, such as ``"neg_brier_score"`` and ``"roc_auc_ovr"``. `sample_weight`
-weights the mean over the samples and does not change predictions.
+A scorer is a function of a fitted regressor, X and y that returns a float; higher is better. The
+predictive distribution is found through `Pipeline`, `GridSearchCV` and `RandomizedSearchCV`. The
+scores of classifiers are scikit-learn's, such as ``"neg_log_loss"`` and ``"roc_auc_ovr"``.
+`sample_weight` weights the mean over the samples and does not change predictions.
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.mixture import Mixture
-from probprop.metrics.classes import log_loss, weighted_mean
-
-# ---- Regression
+from probprop.metrics.classes import weighted_mean
 
 
 def log_likelihood_scorer(
@@ -102,7 +99,7 @@ def predictive(estimator: Any, X: Any) -> TargetDistribution:
             raise TypeError(
                 "predict_distribution must return a distribution of targets. "
                 f"{name} returned a {type(distribution).__name__}; score classifiers with "
-                "log_loss_scorer."
+                "scikit-learn's 'neg_log_loss'."
             )
         return distribution
     if isinstance(estimator, Pipeline):
@@ -127,49 +124,9 @@ def predictive(estimator: Any, X: Any) -> TargetDistribution:
     return Mixture.of_one(mean, np.zeros_like(mean), std)
 
 
-# ---- Classification
-
-
-def log_loss_scorer(
-    estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
-) -> float:
-    """Score a classifier by its negated log-loss, in nats per sample.
-
-    An observed class with probability 0 makes the score -inf: probabilities are not clipped.
-    Where the estimator has `predict_log_proba`, the smallest probabilities are exact.
-
-    `estimator` is a fitted classifier with ``predict_proba(X)`` and ``classes_``, or a `Pipeline`
-    or a search such as `GridSearchCV` around one; y, (n,), are labels among its classes;
-    `sample_weight`, (n,), 0 or more, weights the mean.
-    """
-    index = _observed(estimator, y)
-    return -log_loss(index, log_probabilities(estimator, X), sample_weight)
-
-
 def log_probabilities(estimator: Any, X: Any) -> FloatArray:
     """Return log p of every class, (n, n_classes); -inf where a probability is rounded to 0."""
     with np.errstate(divide="ignore"):
         if hasattr(estimator, "predict_log_proba"):
             return np.asarray(estimator.predict_log_proba(X), np.float64)
         return np.log(np.asarray(estimator.predict_proba(X), np.float64))
-
-
-def _observed(estimator: Any, y: ArrayLike) -> Array:
-    """Return class indices, (n,)."""
-    if not hasattr(estimator, "predict_proba"):
-        raise TypeError(
-            f"{type(estimator).__name__} has no predict_proba. Give a fitted classifier that "
-            "predicts probabilities, such as PBPClassifier."
-        )
-    labels, classes = np.asarray(y), np.asarray(estimator.classes_)
-    if labels.ndim != 1 or getattr(estimator, "multilabel_", False):
-        raise ValueError(
-            "y must have the shape (n,), with one class label per sample. Got the shape "
-            f"{labels.shape} instead; several labels per sample have no such score."
-        )
-    if (unknown := labels[~np.isin(labels, classes)]).size:
-        raise ValueError(
-            f"y must hold labels of classes_, on which the model was fitted. Got {unknown[0]!r} "
-            "instead."
-        )
-    return np.searchsorted(classes, labels)

@@ -1,4 +1,4 @@
-"""Pictures of predictions, of how far to trust them, and of what a model has learned.
+"""Pictures of predictions, of how far to trust them, and of how a model was selected.
 
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes; none
 shows or saves it. The shades of a band are one blue and differ in gray too; whatever
@@ -23,29 +23,20 @@ except ModuleNotFoundError as error:
         "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
     ) from error
 
-from probprop.plot.model import candidate_curves, training_curve
+from probprop.plot.model import candidate_curves
 from probprop.plot.predictions import (
     calibration,
-    confusion_matrix,
-    explanation,
-    importance,
     predicted_against_observed,
     predictive_band,
     reliability,
     residuals_against_std,
-    roc_curve,
 )
 
 __all__ = [
     "calibration",
     "candidate_curves",
-    "confusion_matrix",
-    "explanation",
-    "importance",
     "predicted_against_observed",
     "predictive_band",
     "reliability",
     "residuals_against_std",
-    "roc_curve",
-    "training_curve",
 ]

@@ -1,4 +1,4 @@
-"""How a model was trained and chosen: its epochs, and the candidates compared."""
+"""How the candidates of a cross-validated estimator were compared."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from probprop.facts import power_name
-from probprop.inference.posterior import Epoch
 from probprop.plot import parts
 
 if TYPE_CHECKING:
@@ -20,33 +19,10 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.search import Trial
 
 
-def training_curve(history: Sequence[Epoch], *, ax: Axes | None = None) -> Axes:
-    """Draw the mean log Z after each epoch.
-
-    Parameters
-    ----------
-    history : sequence of Epoch
-        ``history_`` of a fitted model.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
-    """
-    if not history:
-        raise ValueError("history has no epochs. Give history_ of a fitted model.")
-    ax = parts.axes(ax)
-    epochs, log_Z = zip(*((epoch.n_iter, epoch.mean_log_Z) for epoch in history), strict=True)
-    (line,) = ax.plot(epochs, log_Z, "o-", color=parts.BLUE, label="mean log Z")
-    line.set(markersize=4, markerfacecolor="none", markevery=max(1, len(epochs) // 40))
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    return parts.finish(ax, "epoch", "mean log Z [nats per sample]")
-
-
-# ---- How the candidates of a cross-validated estimator were compared
-
-
 _COLORS = [*parts.LAYERS, (parts.SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
 _STYLES = ("-", "--", ":", "-.")
 _NOISE = {"auto": "", "constant": ", constant noise", "input": ", noise network"}
-_GREY = "#777777"
+_GRAY = "#777777"
 _BELOW = 4.0  # times the distance of the median from the best is what the axis shows
 
 
@@ -92,9 +68,9 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
     if len(evidence_caps) > 1:
         for style, evidence_cap in zip(cycle(_STYLES), evidence_caps, strict=False):
             keys.append(
-                Line2D([], [], color=_GREY, ls=style, label=_evidence_cap_in_words(evidence_cap))
+                Line2D([], [], color=_GRAY, ls=style, label=_evidence_cap_in_words(evidence_cap))
             )
-    parts.legend_above([ax], [*keys, ring])
+    parts.legend_above(ax, [*keys, ring])
     return ax
 
 

@@ -98,29 +98,26 @@ def finish(ax: Axes, x_label: str, y_label: str) -> Axes:
     """Label the axes and put a legend above what is drawn."""
     ax.set(xlabel=x_label, ylabel=y_label)
     plain_numbers(ax)
-    legend_above([ax], ax.get_legend_handles_labels()[0])
+    legend_above(ax, ax.get_legend_handles_labels()[0])
     return ax
 
 
-def legend_above(twins: Sequence[Axes], handles: Sequence[Any]) -> None:
+def legend_above(ax: Axes, handles: Sequence[Any]) -> None:
     """Extend the data limits upwards, and put a legend into the new room.
 
-    A legend inside the axes leaves the title and the neighbors alone; there it covers
-    nothing. Each of the twins gets the room; the last, drawn on top, gets the legend.
+    A legend inside the axes leaves the title and the neighbors alone; there it covers nothing.
     """
-    ax = twins[-1]
     frame = ax.get_window_extent()
     width, height = frame.width / ax.figure.dpi, frame.height / ax.figure.dpi
     # Inches of 9-point text: a letter takes 0.066, the handle 0.6, a line 0.21.
     n_columns = int(width / (0.6 + 0.066 * max(len(str(h.get_label())) for h in handles)))
     n_columns = min(max(1, n_columns), 3, len(handles))
     share = min(0.5, (0.1 + 0.21 * -(-len(handles) // n_columns)) / height)
-    for twin in twins:
-        scale = twin.yaxis.get_transform()
-        low, high = scale.transform(twin.dataLim.intervaly)
-        top = scale.inverted().transform([high + (high - low) * share / (1.0 - share)])
-        twin.update_datalim([(0.0, top[0])], updatex=False)
-        twin.autoscale_view()
+    scale = ax.yaxis.get_transform()
+    low, high = scale.transform(ax.dataLim.intervaly)
+    top = scale.inverted().transform([high + (high - low) * share / (1.0 - share)])
+    ax.update_datalim([(0.0, top[0])], updatex=False)
+    ax.autoscale_view()
     style: dict[str, Any] = {"loc": "upper left", "fontsize": 9, "frameon": False}
     legend = ax.legend(handles=handles, ncols=n_columns, **style)
     legend.set_in_layout(False)  # a legend too wide for its axes must not squeeze them
@@ -136,9 +133,3 @@ def some_rows(n: int, at_most: int) -> Array:
 def label_of(name: str, most: int) -> str:
     """Shorten a name for an axis, to one line, and escape dollars, which begin a formula."""
     return cut(" ".join(name.split()), most).replace("$", r"\$")
-
-
-def one_feature(x: ArrayLike) -> Array:
-    """Return a feature of shape (n,) or (n, 1) as (n,)."""
-    x = np.asarray(x)
-    return x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x

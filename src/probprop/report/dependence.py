@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from textwrap import wrap
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
-from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.estimators.kind import classes_of
 from probprop.facts import OUT_OF_FOLD, HeldOut, cell, cut, number, percent
@@ -68,7 +67,7 @@ class Column:
     def steps(self, n_rows: int) -> tuple[list[Any], FloatArray]:
         """Return values along the column, and what X is set to there, (n_values, n_rows or 1, m).
 
-        Of categories, the 12 most frequent are taken. Curves of numbers go from the first to the
+        For categories, the 12 most frequent are taken. Curves of numbers go from the first to the
         last percentile. Of a date the year, month, day and hour change together, so each row has a
         date of its own within half a step.
         """
@@ -229,13 +228,7 @@ def _drawn(
             ax.yaxis.set_major_formatter(PercentFormatter(1.0))
         ax.margins(x=0.0 if is_curve else 0.08)
         if column.kind == "number":
-            whole = all(float(value).is_integer() for value in panel.at)
-            ax.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
-        elif column.kind == "date":
-            locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
-            ax.xaxis.set_major_locator(locator)
-            formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
-            ax.xaxis.set_major_formatter(formatter)
+            ax.locator_params("x", integer=all(float(value).is_integer() for value in panel.at))
 
     first, of = next(iter(outputs.items()))
     mean, write = panel.mean[:, first], percent if of_classes else number
@@ -270,14 +263,11 @@ def _words(
         text += "Band and bars are ±2 epistemic standard deviations, without the noise. "
     elif len(outputs) > 1:
         text += f"The lines are the classes {', '.join(outputs.values())}. "
-    if any(panel.column.kind == "date" for panel in panels):
+    kinds = {panel.column.kind for panel in panels}
+    if "date" in kinds:
         text += "All parts of a date (year, season, weekday, hour) change together. "
-    if any(panel.column.kind in ("text", "boolean") for panel in panels):
-        text += "Numbers after categories count their samples. "
-    marked = [panel for panel in panels if not panel.column.is_curve]
-    if hidden := [p.column for p in marked if len(p.column.values) > len(p.at)]:
-        each = ", ".join(f"{c.name} ({len(c.values):,})" for c in hidden)
-        text += f"If a column has many categories, the most frequent are shown: {each}. "
+    if "text" in kinds:
+        text += f"The {_MOST_CATEGORIES} most frequent categories are shown, with their counts. "
     if n_columns > len(panels):
         text += f"The {len(panels)} most important of {n_columns:,} columns are shown. "
     return text + "Partial dependence is not a causal effect."
@@ -361,8 +351,18 @@ def importance_section(found: Importance, held_out: HeldOut, of_classes: bool) -
         [name, _spread(loss), _spread(share * error) + (" %" if of_classes else "")]
         for name, loss, error in zip(found.names, found.loss, found.error, strict=True)
     ][:shown]
+
+    def draw(ax: Axes) -> None:
+        names = ["\n".join(wrap(axis_label(name), 20)) for name in found.names[:shown]]
+        at, mean, std = np.arange(shown), found.loss.mean(axis=1), found.loss.std(axis=1, ddof=1)
+        ax.errorbar(mean[:shown], at, xerr=std[:shown], fmt="o", color=BLUE, markersize=5)
+        ax.axvline(0.0, color="black", lw=1)
+        ax.set_yticks(at, names)
+        ax.invert_yaxis()
+        ax.set(xlabel=f"{of} by [nats per sample]", ylabel="column")
+
     drawn = picture(
-        lambda ax: plot.importance(found, n=shown, label=f"{of} by [nats per sample]", ax=ax),
+        draw,
         f"By how much the {of} if a column is shuffled",
         f"Most important is {found.names[0]}: {table[0][1]}.",
     )

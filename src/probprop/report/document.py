@@ -1,4 +1,4 @@
-"""Sections in, one self-contained HTML document out. Knows nothing of models."""
+"""Sections in, one self-contained HTML document out. It does not depend on models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -122,9 +121,9 @@ class Live:
 
 
 def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
-    """Turn a drawing into an SVG file for a `Section`; the drawing itself is left as it was.
+    """Turn a drawing into an SVG file for a `Section`.
 
-    It has no background, and a dark page inverts it. Layers of more than 500 marks go in as pixels.
+    It has no background, and a dark page inverts it. Layers of more than 500 marks are rasterized.
 
     Parameters
     ----------
@@ -142,26 +141,13 @@ def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
     # Text stays text: the browser has the glyphs of languages that Matplotlib's font lacks.
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "probprop"}
     no_metadata = dict.fromkeys(["Creator", "Date", "Format", "Type"])
-    with matplotlib.rc_context(settings), _rasterized(whole), warnings.catch_warnings():
+    for layer in (layer for ax in whole.axes for layer in ax.get_children()):
+        layer.set_rasterized(_n_marks(layer) > _VECTOR_LIMIT)
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
         whole.savefig(file, format="svg", dpi=_DPI, metadata=no_metadata, transparent=True)
     svg = _NOT_XML.sub(b"", file.getvalue())
     return svg[svg.index(b"<svg") :], f"{alt}. {description}" if description else alt
-
-
-@contextmanager
-def _rasterized(whole: Figure) -> Iterator[None]:
-    """Draw the crowded layers of a figure as pixels inside a ``with`` block."""
-    layers = (layer for ax in whole.axes for layer in ax.get_children())
-    crowded = [layer for layer in layers if _n_marks(layer) > _VECTOR_LIMIT]
-    before = [artist.get_rasterized() for artist in crowded]
-    try:
-        for artist in crowded:
-            artist.set_rasterized(True)
-        yield
-    finally:
-        for artist, was in zip(crowded, before, strict=True):
-            artist.set_rasterized(was)
 
 
 def _n_marks(layer: Artist) -> int:
@@ -175,7 +161,8 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
     """Draw on a figure of its own, which pyplot does not keep."""
     whole = Figure(figsize=_SIZE, layout="constrained")
     ax = whole.subplots()
-    draw(ax)
+    with matplotlib.rc_context({"date.converter": "concise"}):
+        draw(ax)
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
         locator.set_params(nbins=5)  # labels such as 300,000 would touch
     plain_numbers(*whole.axes)

@@ -11,24 +11,17 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from scipy.stats import binom, norm
+from sklearn.metrics import ConfusionMatrixDisplay, RocCurveDisplay
 
-from probprop import plot
+from probprop import facts, plot
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.cv.search import Trial
-from probprop.estimators.kind import first_network, is_cross_validated, members
-from probprop.facts import (
-    OUT_OF_FOLD,
-    HeldOut,
-    calibration_in_words,
-    cell,
-    choice_in_words,
-    model_facts,
-    number,
-    percent,
-)
+from probprop.estimators.kind import is_cross_validated, networks_of
+from probprop.facts import OUT_OF_FOLD, HeldOut
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure
 from probprop.judged import LABELS, Judged, judge_classes, judge_values, show
@@ -179,7 +172,7 @@ def _quality(
     values, baseline = judged.scores, judged.baseline
     text = _coverage_sentence(values["coverage_95"], n, held_out) + "\n\n"
     text += _verdict_sentences(cast(Verdict, judged.verdict), calibrated) + "\n\n"
-    text += f"The typical error (RMSE) is {number(values['rmse'])}, in units of {target}"
+    text += f"The typical error (RMSE) is {facts.number(values['rmse'])}, in units of {target}"
     if baseline is not None and baseline["rmse"] > 0.0:
         change = values["rmse"] / baseline["rmse"] - 1.0
         direction = "below" if change <= 0.0 else "above"
@@ -203,8 +196,8 @@ def _coverage_sentence(coverage: float, n: int, held_out: HeldOut) -> str:
     expected = f"{low:,} to {high:,}" if low < high else f"{low:,}"
     return (
         f"The 95 % intervals contain {round(coverage * n):,} of {_n_rows(n, held_out)} (empirical "
-        f"coverage {percent(coverage)}); calibrated intervals contain {expected} in about 95 % of "
-        "all cases."
+        f"coverage {facts.percent(coverage)}); calibrated intervals contain {expected} in about "
+        "95 % of all cases."
     )
 
 
@@ -233,8 +226,8 @@ def _quality_of_classes(
     shares = np.bincount(index, minlength=len(classes)) / len(index)
     text = (
         f"The most probable class is correct in {n_right:,} of {_n_rows(len(index), held_out)} "
-        f"({percent(found['accuracy'])}). Always predicting the most frequent class, "
-        f"{classes[shares.argmax()]}, is correct in {percent(shares.max())}."
+        f"({facts.percent(found['accuracy'])}). Always predicting the most frequent class, "
+        f"{classes[shares.argmax()]}, is correct in {facts.percent(shares.max())}."
     )
     text += (
         _SEEN[held_out].format("more") + f"\n\n{verdict} {_test_in_words(verdict.p_value)}"
@@ -252,6 +245,9 @@ def _quality_of_classes(
 
 
 # ---- Pictures
+
+
+_MOST_NUMBERS = 12  # classes whose cells have room for a number
 
 
 def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> list[Section]:
@@ -303,16 +299,15 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
         ),
         _drawn(
             "Confusion matrix",
-            "Number of samples by observed and predicted class; darker cells have a larger share "
-            "of the observed class. Off the diagonal are the errors.",
-            lambda ax: plot.confusion_matrix(index, proba, classes.tolist(), ax=ax),
+            "Number of samples by observed and predicted class; darker cells have more samples. "
+            "Off the diagonal are the errors.",
+            lambda ax: _draw_confusion(index, proba.argmax(axis=1), classes, ax),
             "Confusion matrix: observed against predicted class",
         ),
     ]
     if len(classes) == 2 and len(np.unique(index)) == 2:
         rarer = rarer_class(index)
         name = str(classes[rarer])
-        is_rarer, order = (index == rarer).astype(int), [1 - rarer, rarer]
         text = (
             f"Samples whose probability of {name} is above a threshold are predicted as {name}. "
             "The vertical axis is the true positive rate, the horizontal axis the false positive "
@@ -323,11 +318,25 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
             _drawn(
                 "Threshold (ROC curve)",
                 text,
-                lambda ax: plot.roc_curve(is_rarer, proba[:, order], name=name, ax=ax),
+                lambda ax: RocCurveDisplay.from_predictions(
+                    index, proba[:, rarer], pos_label=rarer, name=axis_label(name), ax=ax
+                ).ax_.set(xlabel="false positive rate", ylabel="true positive rate"),
                 f"ROC curve of {name}",
             )
         )
     return sections
+
+
+def _draw_confusion(index: Array, predicted: Array, classes: Array, ax: Axes) -> None:
+    names, n = [axis_label(str(name)) for name in classes], len(classes)
+    options: dict[str, Any] = {"cmap": "Blues", "colorbar": False, "values_format": ","}
+    options |= {"include_values": n <= _MOST_NUMBERS, "labels": range(n), "display_labels": names}
+    rotation = "vertical" if max(map(len, names)) * n > 40 else "horizontal"  # they would touch
+    ConfusionMatrixDisplay.from_predictions(
+        index, predicted, xticks_rotation=rotation, ax=ax, **options
+    )
+    ax.tick_params(labelsize=9 if n <= _MOST_NUMBERS else 5)
+    ax.set(xlabel="predicted class", ylabel="observed class")
 
 
 # ---- The samples a reader should look at: the largest errors, and the least certain classes
@@ -347,9 +356,9 @@ def _worst_section(
     worst = np.argsort(-np.abs(off), kind="stable")[:_SHOWN]
     own = [
         [
-            number(float(y[i]), float(std[i])),
-            number(float(mean[i]), float(std[i])),
-            number(float(std[i])),
+            facts.number(float(y[i]), float(std[i])),
+            facts.number(float(mean[i]), float(std[i])),
+            facts.number(float(std[i])),
             f"{off[i]:+,.1f}".replace("-", "−"),
         ]
         for i in worst
@@ -380,15 +389,15 @@ def _uncertain_section(
     own = [
         [
             str(classes[index[i]]),
-            f"{classes[guessed[j]]}, {percent(float(proba[j]))}",
-            number(float(shown.entropy[j])),
-            percent(float(unknown[j])),
+            f"{classes[guessed[j]]}, {facts.percent(float(proba[j]))}",
+            facts.number(float(shown.entropy[j])),
+            facts.percent(float(unknown[j])),
         ]
         for j, i in enumerate(least)
     ]
     text = (
         "Samples with the largest entropy, in nats: 0 is certain, "
-        f"{number(math.log(len(classes)))} is a uniform distribution over the classes. The "
+        f"{facts.number(math.log(len(classes)))} is a uniform distribution over the classes. The "
         "epistemic share could be removed by more data; the rest is overlap of the classes."
     )
     header = ["Observed", "Predicted", "Entropy", "Epistemic"]
@@ -412,7 +421,7 @@ def _rows_section(
     if n > len(names):
         text += f" The {len(names)} most important of {n:,} columns are shown."
     table = [
-        [str(rows.numbers[i]), *cells, *(cell(rows.table[name].iloc[i]) for name in names)]
+        [str(rows.numbers[i]), *cells, *(facts.cell(rows.table[name].iloc[i]) for name in names)]
         for i, cells in zip(chosen, own, strict=True)
     ]
     return Section(title, text, (["Row", *header, *names], table), names_rows=True)
@@ -423,24 +432,31 @@ def _rows_section(
 
 def _sections_of_model(model: Any, names: Sequence[str], targets: list[str]) -> list[Section]:
     """Return what is said of a model itself."""
-    history: list[Epoch] = first_network(model).history_
+    history: list[Epoch] = networks_of(model)[0].history_
     training = _drawn(
         "Training",
         "Mean log Z is the mean log predictive density of each sample just before the update on "
         f"it; it should rise and level off.{_which(model)}",
-        lambda ax: plot.training_curve(history, ax=ax),
+        lambda ax: _draw_epochs(history, ax),
         "Mean log Z after each epoch",
     )
     return [
         training,
         *cross_validation_sections(model, targets[0]),
-        Section("The model", table=([], model_facts(model, names, targets))),
+        Section("The model", table=([], facts.model_facts(model, names, targets))),
     ]
 
 
+def _draw_epochs(history: Sequence[Epoch], ax: Axes) -> None:
+    epochs, log_Z = zip(*((epoch.n_iter, epoch.mean_log_Z) for epoch in history), strict=True)
+    ax.plot(epochs, log_Z, "o-", markersize=4, markevery=max(1, len(epochs) // 40))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
+    ax.set(xlabel="epoch", ylabel="mean log Z [nats per sample]")
+
+
 def _which(model: Any) -> str:
-    n = len(members(model))
-    return f" The first of the {n:,} networks is shown." if n else ""
+    n = len(networks_of(model))
+    return f" The first of the {n:,} networks is shown." if n > 1 else ""
 
 
 def cross_validation_sections(model: Any, target: str) -> list[Section]:
@@ -448,7 +464,7 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
     if not is_cross_validated(model):
         return []
     trials: list[Trial] = model.trials_
-    n, k = len(members(model)), len(model.groups_)
+    n, k = len(networks_of(model)), len(model.groups_)
     mixture = f"The predictive distribution is a mixture of the {n:,} networks of its folds."
     if k > 1:
         mixture = (
@@ -458,12 +474,12 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
         )
     text = (
         "Candidates were compared by the out-of-fold log-likelihood after calibration; "
-        f"higher is better. Chosen: {'; '.join(choice_in_words(model).splitlines())}.\n\n"
+        f"higher is better. Chosen: {'; '.join(facts.choice_in_words(model).splitlines())}.\n\n"
         f'{mixture} In the picture and in the table, "32 bins, 50 + 50, evidence cap 10" is a '
         "candidate with a piecewise-linear encoding with 32 bins per column, two layers of 50 "
         "units, and an effective sample size of at most ten times the number of samples; with "
         f'"logarithm" or another transformation, the networks predict the transformed {target}.\n\n'
-        f"Calibration on the same samples: {calibration_in_words(model)}."
+        f"Calibration on the same samples: {facts.calibration_in_words(model)}."
     )
     drawn = picture(
         lambda ax: plot.candidate_curves(model, ax=ax),

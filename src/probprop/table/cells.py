@@ -116,7 +116,7 @@ def amounts(column: pd.Series) -> FloatArray | None:
     """Return the numbers of a column of text, (n,), NaN where it is missing; None if it has others.
 
     All cells must be numbers in one way, with the same unit or none. Where "1,234" may be a
-    thousand or a little more than one, nobody knows, and the column stays text; with a currency it
+    thousand or a little more than one is undecidable, and the column stays text; with a currency it
     is a thousand.
     """
     there = column.notna().to_numpy()

@@ -300,7 +300,7 @@ def fit_table_model(
     Parameters
     ----------
     frame : table of shape (n, n_columns)
-        Of pandas, polars, pyarrow or another library that narwhals reads.
+        A frame of pandas, polars, pyarrow or another library that narwhals reads.
     target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
         Several columns of numbers are predicted by one network, each with its own noise.

@@ -160,8 +160,8 @@ def check_known(labels: Array, classes: Array, target: str) -> None:
     if unknown.any():
         n, first = int(unknown.sum()), labels[unknown][:1].tolist()[0]
         raise TableError(
-            f"The target {target!r} has {first!r}, a class that the model does not know, in "
-            f"{n} row{'s' * (n > 1)}{' (or others like it)' * (n > 1)}: it knows "
+            f"The target {target!r} has {first!r}, a class that the model has not seen, in "
+            f"{n} row{'s' * (n > 1)}{' (or others like it)' * (n > 1)}: its classes are "
             f"{listed(classes.tolist())}. Drop those rows, or fit a model on all classes."
         )
 

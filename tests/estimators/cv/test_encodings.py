@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from probprop import PBPRegressorCV
+from probprop.encoding.missing import masked
 from probprop.estimators.cv.folds import MOST_RAMPS, Encodings, Fold, HeldOut, side_by_side
-from probprop.estimators.cv.missing import masked
 from probprop.estimators.cv.policy import default_candidates, policy_of
 
 

@@ -99,7 +99,7 @@ def test_the_temperature_after_more_rows(n_classes: int) -> None:
     ]
 
     def log_p(T: float) -> Any:
-        """Of the probabilities that the network of each fold gives."""
+        """Return the log probabilities given by the network of each fold."""
         found = np.zeros(20)
         for p, at in outputs:
             likelihood = model.likelihood_

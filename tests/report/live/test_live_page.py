@@ -34,7 +34,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_page(tmp_path_factory.mktemp("live") / "classes.html", "cv, three classes")
 
 
-# ---- It asks for nothing and says nothing
+# ---- It makes no requests and logs nothing
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

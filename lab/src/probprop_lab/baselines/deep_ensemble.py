@@ -52,7 +52,7 @@ class DeepEnsemble(Baseline):
     n_epochs : int, default=40
     batch_size : int, default=100
     learning_rate : float, default=0.01
-        Of the first step.
+        Learning rate of the first step.
     random_state : int, RandomState instance or None, default=None
 
     Examples

@@ -107,7 +107,7 @@ class EPRegressor(Baseline):
     unit explains little: with 100 units on the 20 toy points of [PBP15]_, for some
     `random_state` with 50, and with 10 units on 20 points of most of the benchmark sets. A
     `score` near 0 on the training data shows it. Fewer units help. The test errors of EP in
-    [PBP15]_ equal those of a constant on six of nine sets. It is a failure of the approximation:
+    [PBP15]_ equal a constant's on six of nine sets. It is a failure of the approximation:
     the mean of the exact posterior, which `HMCRegressor` with ``activation="probit"`` samples,
     is not constant on such data.
 

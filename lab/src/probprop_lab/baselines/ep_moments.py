@@ -136,7 +136,7 @@ def tilted_hidden(
     ----------
     y, noise_variance : ndarray of shape (n,)
     m_cav, v_cav : ndarray of shape (n, K)
-        Of h.
+        Cavity moments of h.
     cavity : OutputCavity
 
     Returns

@@ -86,9 +86,9 @@ class Sites:
     direction : ndarray of shape (n, K + 1)
     precision_f, shift_f : ndarray of shape (n,)
     precision_in : ndarray of shape (K, d)
-        Of the prior sites of the input weights.
+        Precision of the prior sites of the input weights.
     precision_out : ndarray of shape (K + 1,)
-        Of the prior sites of the output weights.
+        Precision of the prior sites of the output weights.
     noise : GammaSites
         One per data point.
     prior : GammaSites
@@ -263,7 +263,7 @@ def refine_gamma(
         alpha_cav, beta_cav = alpha - sites.alpha_hat[i], beta - sites.beta_hat[i]
         alpha_hat[i], beta_hat[i] = gamma_site(alpha_cav, beta_cav, float(d2[i]), float(v[i]))
     step = damping
-    while not (new := _towards(sites, alpha_hat, beta_hat, step)).is_sound:
+    while not (new := _toward(sites, alpha_hat, beta_hat, step)).is_sound:
         step *= 0.5
     return new, int(np.sum(~accepted))
 
@@ -277,7 +277,7 @@ def gamma_site(alpha: float, beta: float, d2: float, v: float) -> tuple[float, f
     return alpha_new - alpha, beta_new - beta
 
 
-def _towards(
+def _toward(
     sites: GammaSites, alpha_hat: FloatArray, beta_hat: FloatArray, step: float
 ) -> GammaSites:
     return replace(

@@ -72,7 +72,7 @@ class HMCRegressor(Baseline):
     n_chains : int, default=4
         Chains, run side by side from starts about the prior.
     activation : {"relu", "probit"}, default="relu"
-        Of the hidden units; "probit" is the distribution function of the standard Gaussian.
+        Hidden units; "probit" is the distribution function of the standard Gaussian.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights.
     noise_shape, noise_rate : float, default=6.0
@@ -193,7 +193,7 @@ class HMCRegressor(Baseline):
         Returns
         -------
         Mixture
-            Of one Gaussian per draw, in target units.
+            A mixture of one Gaussian per draw, in target units.
         """
         check_is_fitted(self)
         Xs = standardized(self.standardizer_, check_inputs(self, X))

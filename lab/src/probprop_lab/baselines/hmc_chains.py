@@ -55,7 +55,7 @@ class Chains:
     position : ndarray of shape (n_chains, n_parameters)
         u layer by layer, then log lambda.
     gradient : ndarray of shape (n_chains, n_parameters)
-        Of the potential.
+        Gradient of the potential.
     potential : ndarray of shape (n_chains,)
         -log p(y, u, log lambda), constants included.
     """

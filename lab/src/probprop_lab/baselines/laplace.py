@@ -49,7 +49,7 @@ class Precisions(NamedTuple):
 
 
 START = Precisions(0.1, 10.0)
-"""Of the evidence updates: a weak prior and little noise, so what is not needed decays later."""
+"""Start of the evidence updates: a weak prior and little noise, so unneeded weights decay later."""
 
 
 class LaplaceRegressor(Baseline):

@@ -42,7 +42,7 @@ class SecondBiasPBP(Baseline):
     estimator_ : PBPRegressor
         Fitted to the standardized data.
     posterior_ : Posterior
-        Of the weights and of the noise, in standardized units.
+        Posterior of the weights and of the noise, in standardized units.
     standardizer_ : Standardizer
         Means and scales of the training data.
     history_ : list of Epoch

@@ -1,4 +1,4 @@
-"""Hyperparameters by Bayesian optimization: how [PBP15] section 5.1 finds those of BP and VI."""
+"""Hyperparameters by Bayesian optimization: as in [PBP15] section 5.1 for BP and VI."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Evaluation(NamedTuple):
     log_likelihood : float
         There, per row; minus infinity where training diverged.
     seconds : float
-        Of fitting and predicting.
+        Time of fitting and predicting.
     """
 
     params: dict[str, float]
@@ -86,7 +86,8 @@ class TunedRegressor(Baseline):
     Gaussian process, fitted to those before, expects the most improvement. The one with the
     best score is fitted on all of the training data (if that diverges, the next best). The
     paper says only "predictive performance". For BP, which predicts points, the experiments take
-    the error; for VI the log-likelihood: its error alone cannot tell a wide q from a narrow one.
+    the error; for VI the log-likelihood: its error alone does not distinguish a wide q from a
+    narrow one.
 
     The Gaussian process models the log-likelihood, or minus the logarithm of the error. A
     configuration that does no better than the mean of the targets (and their variance), or whose
@@ -272,7 +273,7 @@ def maximize(
             best = improvement.suggest(
                 process, cube, n_random=1000, n_smart=2, random_state=random_state
             )
-            if best not in cube:  # else there is nothing better than a point it knows
+            if best not in cube:  # else no point is better than an evaluated one
                 u = best
         cube.register(u, score(_configuration(space, u)))
 

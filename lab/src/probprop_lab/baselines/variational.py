@@ -362,7 +362,7 @@ def scan_blocks(
         From the state and a block of rows to the next state and one number per row.
     state : State
     rows : tuple of array
-        Of the same length.
+        Arrays of the same length.
 
     Returns
     -------

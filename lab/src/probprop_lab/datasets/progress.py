@@ -16,7 +16,7 @@ class DownloadBar:
     Parameters
     ----------
     name : str
-        Of the file.
+        Name of the file.
     stream : file-like, default sys.stderr
     """
 

@@ -27,7 +27,7 @@ class Source:
     address : str
         Where it is downloaded from.
     sha256 : str or None
-        Of the raw file itself, not of a zip around it. None if it is not known: then only
+        Hash of the raw file itself, not of a zip around it. None if it is not known: then only
         the number of rows and columns is verified.
     read : callable
         Turns the raw file into a table, ndarray of shape `shape`.

@@ -43,7 +43,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         acquisition,
     )
 }
-"""What `probprop reproduce` can be asked for."""
+"""What `probprop reproduce` can run."""
 
 
 def run_job(job: Job) -> Row:

@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.encoding.missing import Completed, Joint, complete, learn_joint
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, Support
 from probprop.estimators.cv.folds import (
@@ -36,7 +36,6 @@ from probprop.estimators.cv.folds import (
     make_folds,
     two_holdout_folds,
 )
-from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import Candidate, Policy
 from probprop.estimators.cv.search import (
     Problem,
@@ -47,7 +46,7 @@ from probprop.estimators.cv.search import (
     in_a_file,
     outputs_of,
 )
-from probprop.estimators.progress import Share, progress, say
+from probprop.estimators.progress import Share, progress
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.shapley import BACKGROUND, evenly
 from probprop.estimators.validation import (
@@ -60,9 +59,8 @@ from probprop.estimators.validation import (
 from probprop.inference.inputs import Coded, Inputs, Samples, stored
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LogScale
-from probprop.inference.posterior import Epoch, Posterior
+from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import member_moments
-from probprop.inference.standardize import Standardizer
 from probprop.inference.training import map_in_threads, warn_of_counts
 
 Member = PBPRegressor | PBPClassifier
@@ -231,7 +229,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         given_rows: Array | Coded = data.X.X
         line, bounds, order = policy_of(self, n), fit_bounds(given_rows), None
         data = replace(data, X=Inputs(bounds.apply(given_rows)))
-        if auto and policy.is_large(n) and groups is None:
+        if auto and n >= policy.LARGE and groups is None:
             order = rng.permutation(n)
             data, folds = data[order], two_holdout_folds(n, rng)
         else:
@@ -240,14 +238,12 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             cv = policy.N_FOLDS if auto else self.cv
             folds = make_folds(cv, X, y, groups, rng, stratified=stratified, counts=counts)
             folds = folds[: line.n_folds] if auto else folds
-        n_classes = data.likelihood.n_classes
-        rungs = policy.rungs_of(self.budget, n, len(folds[0].train), n_classes)
+        n_train, n_classes = len(folds[0].train), data.likelihood.n_classes
+        rungs = policy.rungs_of(self.budget, n, n_train, n_classes)
         problem = problem_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
         problem = replace(problem, n_search=line.n_search_folds)
-        if self.verbose:
-            say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
         with (
-            in_a_file(problem, checkpoint, self, rungs) as problem,
+            in_a_file(problem, checkpoint, self) as problem,
             progress(self.verbose, callback) as report,
         ):
             positive = bool((data.y > 0.0).all())
@@ -308,7 +304,10 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         rows = self.bounds_.apply(check_inputs(self, X))
         n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
-        groups = [(group, _networks(members)) for group, members in self.members_by_group]
+        groups = [
+            (group, [(member.posterior_, member.standardizer_) for member in members])
+            for group, members in self.members_by_group
+        ]
         if self.joint_ is None or not np.isnan(stored(rows)).any():
             each = [
                 member_moments(networks, encoded(rows, group.encoding), n_threads)
@@ -322,7 +321,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             parts = []
             for group, networks in groups:
 
-                def of(A: Samples, networks: Networks = networks) -> tuple[FloatArray, FloatArray]:
+                def of(A: Samples, networks: Any = networks) -> tuple[FloatArray, FloatArray]:
                     mean, variance = member_moments(networks, A, n_threads)
                     return np.moveaxis(mean, 0, 1), np.moveaxis(variance, 0, 1)
 
@@ -456,13 +455,6 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
         return tags
-
-
-Networks = list[tuple[Posterior, Standardizer]]
-
-
-def _networks(members: Sequence[Any]) -> Networks:
-    return [(member.posterior_, member.standardizer_) for member in members]
 
 
 @contextmanager

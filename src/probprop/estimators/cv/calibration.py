@@ -47,10 +47,10 @@ from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
 from probprop.distributions.recalibrated import Recalibrated, Recalibration, recalibrated
+from probprop.encoding.missing import Completed
 from probprop.encoding.piecewise import PiecewiseLinear, encoded, feature_ends
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.folds import Encodings, HeldOut
-from probprop.estimators.cv.missing import Completed
 from probprop.estimators.cv.policy import Candidate, Noise
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
@@ -471,7 +471,10 @@ class Calibration:
         if self.noise is not None:
             h = self.noise.log_scale(self.range.nearest(X)) if h is None else h
             aleatoric_stds, tail = aleatoric_stds * np.sqrt(h.factor), h.variance[np.newaxis]
-        mixture = Mixture(members.mean, epistemic_stds, aleatoric_stds, weights, tail)
+        return self.law(Mixture(members.mean, epistemic_stds, aleatoric_stds, weights, tail))
+
+    def law(self, mixture: Mixture) -> Mixture | TransformedMixture | Recalibrated:
+        """Return the distribution of targets, given the mixture of what the networks predict."""
         g, shape = self.transformation, self.recalibration
         base = mixture if g is None else TransformedMixture(mixture, g)
         return base if shape is None else shape.apply(base)

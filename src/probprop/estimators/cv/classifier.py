@@ -46,8 +46,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
-        1 shows a progress bar on the standard error. With more than 32 classes, a line before it
-        says how much processor time a long fit takes at most.
+        1 shows a progress bar on the standard error.
 
     Attributes
     ----------

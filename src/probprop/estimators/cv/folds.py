@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
+from probprop.encoding.missing import Completed, Joint, complete
 from probprop.encoding.piecewise import PiecewiseLinear, fit_piecewise, one_hot_sets
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import check_int
 from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.standardize import (

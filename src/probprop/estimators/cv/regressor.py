@@ -6,9 +6,9 @@ may be encoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.random import RandomState
@@ -21,12 +21,12 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.base import Moments, average, short_repr
 from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
-from probprop.distributions.power import BoxCox, TransformedMixture
-from probprop.distributions.recalibrated import Recalibrated, Recalibration
+from probprop.distributions.power import TransformedMixture
+from probprop.distributions.recalibrated import Recalibrated
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import DistributionMixin, plan_of
-from probprop.estimators.cv.base import PBPEstimatorCV
+from probprop.estimators.cv.base import Outputs, PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, RegressionScorer
 from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.regressor import PBPRegressor
@@ -253,7 +253,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         if return_std or not exact:
             predictive = self.predict_distribution(X)
             return (predictive.mean, predictive.std) if return_std else predictive.mean
-        y_mean, y_scale = self._target_units
+        y_mean, y_scale, _ = self._target_units
         return average(self._outputs(X).mean * y_scale + y_mean, self.weights_)
 
     def predict_distribution(
@@ -275,11 +275,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             ``calibration_.recalibration`` is not None.
         """
         outputs = self._outputs(X)
-        y_mean, y_scale = self._target_units
-        noise = np.sqrt(np.stack([m.posterior_.noise_variance for m in self.estimators_]))
-        members = Moments(
-            outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
-        )
+        members = _in_target_units(outputs, *self._target_units)
         factor = noise_factor(self, sample_weight, outputs.rows)
         return self.calibration_.mixture(
             members, outputs.rows, outputs.log_scale, factor, self.weights_
@@ -294,11 +290,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         leaves out the fold of each sample.
         """
         outputs, own = self._oof_outputs(X, at)
-        y_mean, y_scale = (each[own, 0] for each in self._target_units)
-        noise = np.sqrt(np.stack([m.posterior_.noise_variance for m in self.estimators_]))[own, 0]
-        members = Moments(
-            outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
-        )
+        members = _in_target_units(outputs, *(each[own, 0] for each in self._target_units))
         squares = self.calibration_.squares.out_of_fold
         calibration = replace(self.calibration_, squares=squares)
         h, weights = outputs.log_scale, self._group_weights
@@ -309,10 +301,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         return found
 
     @property
-    def _target_units(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and scale of the targets of each member, (S, 1)."""
-        of = [member.standardizer_ for member in self.estimators_]
-        return np.stack([s.y_mean for s in of]), np.stack([s.y_scale for s in of])
+    def _target_units(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and scale of the targets of each member, and its standardized noise, (S, 1)."""
+        of = [(m.standardizer_, m.posterior_.noise_variance) for m in self.estimators_]
+        mean, scale = (np.stack([getattr(s, k) for s, _ in of]) for k in ("y_mean", "y_scale"))
+        return mean, scale, np.sqrt(np.stack([variance for _, variance in of]))
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every sample, with gradients by the features.
@@ -325,19 +318,24 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             encoded features the gradient is the one above; of an infinite value it is NaN.
         """
         check_is_fitted(self)
-        given, g = np.asarray(check_inputs(self, X)), self.calibration_.transformation
-        rows = self.bounds_.apply(given)
-        z, shape = _calibrated(self, rows), self.calibration_.recalibration
+        given = np.asarray(check_inputs(self, X))
+        members, d = _calibrated(self, self.bounds_.apply(given))
 
-        def law(m: Moments, g: BoxCox | None) -> Mixture | TransformedMixture:
-            p = Mixture(*m, self.weights_)
-            return p if g is None else TransformedMixture(p, g)
+        def moments(m: Moments) -> FloatArray:
+            p = self.calibration_.law(Mixture(*m, self.weights_))
+            return np.stack([p.mean, p.epistemic_std, p.aleatoric_std])
 
-        if shape is None:
-            mixture = _along(z, lambda m: law(m, g))
-        else:
-            mixture = _recalibrated(_along(z, lambda m: law(m, None)), shape, g)
-        return Sensitivity(*mixture.values, *(self.bounds_.slope(given) * mixture.d))
+        # Moments of the members have exact gradients; those of the mixture are differences.
+        std, gradients = np.hypot(*members[1:]).min(axis=0), list[FloatArray]()
+        for j in range(d.shape[-1]):
+            fastest = np.abs(d[..., j]).max(axis=(0, 1))
+            step = _STEP * std / np.where(fastest > 0.0, fastest, 1.0)
+            above, below = (
+                moments(Moments(*(np.stack(members) + s * step * d[..., j]))) for s in (1, -1)
+            )
+            gradients.append((above - below) / (2.0 * step))
+        slopes = self.bounds_.slope(given) * np.stack(gradients, axis=-1)
+        return Sensitivity(*moments(members), *slopes)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -398,63 +396,17 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         return data
 
 
+def _in_target_units(
+    outputs: Outputs, mean: FloatArray, scale: FloatArray, noise: FloatArray
+) -> Moments:
+    """Return the moments of predictions; the others are units of members, of a shape that fits."""
+    return Moments(outputs.mean * scale + mean, np.sqrt(outputs.variance) * scale, noise * scale)
+
+
 # ---- Gradients of the mixture
 
 
 _STEP = 1e-4  # of differences, in standard deviations of the target
-
-
-class _Members(NamedTuple):
-    """Calibrated moments of S members, or of their mixture, which has no axis S."""
-
-    values: Moments  # (S, n) each
-    d: FloatArray  # derivatives of the three by the features, (3, S, n, n_features)
-
-
-def _along(members: _Members, law: Callable[[Moments], Mixture | TransformedMixture]) -> _Members:
-    """Return the moments of the mixture of members, (n,), and their gradients, (n, n_features).
-
-    Moments of the members have exact gradients; gradients of the mixture are finite differences.
-    """
-    m, d = members
-
-    def moments(m: Moments) -> FloatArray:
-        p = law(m)
-        return np.stack([p.mean, p.epistemic_std, p.aleatoric_std])
-
-    std, gradients = np.hypot(m.epistemic_std, m.aleatoric_std).min(axis=0), list[FloatArray]()
-    for j in range(d.shape[-1]):
-        fastest = np.abs(d[..., j]).max(axis=(0, 1))
-        step = _STEP * std / np.where(fastest > 0.0, fastest, 1.0)
-        above, below = (moments(Moments(*(np.stack(m) + s * step * d[..., j]))) for s in (1, -1))
-        gradients.append((above - below) / (2.0 * step))
-    return _Members(Moments(*moments(m)), np.stack(gradients, axis=-1))
-
-
-def _recalibrated(mixture: _Members, shape: Recalibration, g: BoxCox | None) -> _Members:
-    """Return the moments of the recalibrated mixture, and the gradients of these.
-
-    They depend on the mean m and the standard deviation s of the mixture.
-    """
-    (m, a, b), (dm, da, db) = mixture
-    s = np.hypot(a, b)
-
-    def moments(m: FloatArray, s: FloatArray) -> FloatArray:
-        p = Mixture.of_one(m, np.zeros_like(s), s)
-        law = shape.apply(p if g is None else TransformedMixture(p, g))
-        return np.stack([law.mean, law.std])
-
-    at, h = moments(m, s), _STEP
-    by_m = (moments(m + h * s, s) - moments(m - h * s, s)) / (2.0 * h * s)
-    by_s = (moments(m, s + h * s) - moments(m, s - h * s)) / (2.0 * h * s)
-    shares = np.stack([a / s, b / s])[..., np.newaxis]
-    ds = shares[0] * da + shares[1] * db
-    dmean, dstd = by_m[..., np.newaxis] * dm + by_s[..., np.newaxis] * ds
-    # The parts keep their shares of the standard deviation.
-    (mean, std), dshares = at, (np.stack([da, db]) - shares * ds) / s[:, np.newaxis]
-    dparts = shares * dstd + std[:, np.newaxis] * dshares
-    parts = Moments(mean, *(std * shares[..., 0]))
-    return _Members(parts, np.concatenate([dmean[np.newaxis], dparts]))
 
 
 def _sensitivity(member: PBPRegressor, A: Samples) -> Sensitivity:
@@ -463,8 +415,11 @@ def _sensitivity(member: PBPRegressor, A: Samples) -> Sensitivity:
     return sensitivity_at(plan, member.posterior_, member.standardizer_, Inputs(A))
 
 
-def _calibrated(model: PBPRegressorCV, X: Array) -> _Members:
-    """Return the calibrated members at rows X, bounded, before any transformation."""
+def _calibrated(model: PBPRegressorCV, X: Array) -> tuple[Moments, FloatArray]:
+    """Return calibrated moments of the S members at rows X, bounded, and their derivatives.
+
+    Moments, (S, n), are before any transformation; derivatives are (3, S, n, n_features).
+    """
     calibration, each = model.calibration_, list[Sensitivity]()
     for group, members in model.members_by_group:
         A = encoded(X, group.encoding, by_columns=True)
@@ -487,8 +442,8 @@ def _calibrated(model: PBPRegressorCV, X: Array) -> _Members:
         factor, dlog_dX = _noise_factor(calibration.noise, box, X)
         aleatoric_std = aleatoric_std * np.sqrt(factor)
     daleatoric_std_dX = 0.5 * dlog_dX * aleatoric_std[..., np.newaxis]
-    values = Moments(mean, epistemic_std, aleatoric_std)
-    return _Members(values, np.stack([dmean_dX, depistemic_std_dX, daleatoric_std_dX]))
+    moments = Moments(mean, epistemic_std, aleatoric_std)
+    return moments, np.stack([dmean_dX, depistemic_std_dX, daleatoric_std_dX])
 
 
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:

@@ -25,6 +25,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.power import box_cox_of
+from probprop.encoding.missing import LARGEST_FACTOR, Joint, complete, masked
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import (
     Calibrated,
@@ -35,7 +36,6 @@ from probprop.estimators.cv.calibration import (
     weighted_mean,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
-from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint, complete, masked
 from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.progress import Share
 from probprop.inference import training
@@ -74,9 +74,8 @@ _WIDTH = 0.7  # of log b^2 before any sample: where nodes hardly differ, samples
 _BELOW_BEST = 0.5
 
 Report = Callable[[Share], object]
-Advanced = tuple[list[Run], BaseException | None]
 # Makes epochs of every training, with a number of threads; returns what ended them early.
-Step = Callable[[Sequence[Run], int, int], Advanced]
+Step = Callable[[Sequence[Run], int, int], tuple[list[Run], BaseException | None]]
 
 
 # ---- Trials
@@ -94,6 +93,7 @@ class Problem:
     marginalize: bool = False  # whether NaN is a missing value
     n_search: int | None = None  # how many of the folds trials are compared on; None: all
     step: Step | None = None  # makes epochs of trainings; None is `advance`
+    saved: SavedStages | None = None  # the file that keeps the trainings
 
     @property
     def search_folds(self) -> Sequence[Fold]:
@@ -212,10 +212,7 @@ class Running:
 
     def stopped(self, outcome: str) -> Running:
         """Return it stopped for that reason, if it is running."""
-        return self if not self.is_running else self._with(outcome=outcome)
-
-    def _with(self, **changes: Any) -> Running:
-        return replace(self, trial=replace(self.trial, **changes))
+        return replace(self, trial=replace(self.trial, outcome=self.trial.outcome or outcome))
 
 
 def begin_trials(
@@ -254,15 +251,14 @@ def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | No
     return training.begin(plan, before, X, y, rng, weights=weights)
 
 
-def advance_all(
-    trials: Sequence[Running], n_epochs: int, n_threads: int, step: Step | None = None
-) -> list[Running]:
-    """Make more epochs of all running trials, in one call."""
-    runs = [run for trial in trials if trial.is_running for run in trial.runs]
-    made, interrupt = (step or advance)(runs, n_epochs, n_threads)
-    if interrupt is not None:
-        raise interrupt
-    following = iter(made)
+def _runs_of(trials: Sequence[Running]) -> list[Run]:
+    """Return the trainings of all running trials."""
+    return [run for trial in trials if trial.is_running for run in trial.runs]
+
+
+def _moved(trials: Sequence[Running], runs: Sequence[Run]) -> list[Running]:
+    """Return the trials with their trainings after more epochs, in the order of `_runs_of`."""
+    following = iter(runs)
 
     def moved(trial: Running) -> Running:
         own = tuple(next(following) for _ in trial.runs)
@@ -310,11 +306,6 @@ def _with_output_layer(run: Run, problem: Problem, n_bins: int | None, fold: Fol
 # ---- Successive halving
 
 
-def leader_of(trials: Sequence[Running]) -> Running:
-    """Return the trial with the best score."""
-    return max(trials, key=lambda trial: trial.score)
-
-
 def evaluated(trial: Running, problem: Problem) -> Running:
     """Return a running trial with the evaluation of one more rung."""
     if not trial.is_running:
@@ -329,7 +320,7 @@ def evaluated(trial: Running, problem: Problem) -> Running:
 
 def pruned(trials: Sequence[Running], n_kept: int) -> list[Running]:
     """Stop trials that trail the leader, or no longer improve, and all but the `n_kept` best."""
-    leader = leader_of(trials)
+    leader = max(trials, key=lambda trial: trial.score)
 
     def outcome(trial: Running) -> str:
         scores = trial.trial.means
@@ -546,7 +537,7 @@ class Search:
         rest = folds[len(before.fitted) :]
         if not rest:
             return before
-        [trial] = begin_trials([candidate], problem, rest)
+        [trial] = self._begun(begin_trials([candidate], problem, rest), before.n_epochs)
         while left := before.n_epochs - len(trial.history[0]):
             [trial] = self._advanced([trial], min(left, self._chunk), left * trial.work, TRAINING)
         known = [trial.runs[0]._replace(fitted=fitted) for fitted in before.fitted]
@@ -568,6 +559,7 @@ class Search:
 
     def _to_rung(self, trials: Sequence[Running], n_epochs: int) -> list[Running]:
         """Train all running trials up to that many epochs, and evaluate them."""
+        trials = self._begun(trials, n_epochs)
         reached = max(len(trial.history[0]) for trial in trials if trial.is_running)
         while n := min(self._chunk, n_epochs - reached):
             work = sum(trial.work for trial in trials if trial.is_running)
@@ -575,16 +567,27 @@ class Search:
             reached += n
         return [evaluated(trial, self.problem) for trial in trials]
 
+    def _begun(self, trials: Sequence[Running], n_epochs: int) -> Sequence[Running]:
+        """Begin a stage up to that many epochs, of which a file may have some."""
+        saved = self.problem.saved
+        return trials if saved is None else _moved(trials, saved.begin(_runs_of(trials), n_epochs))
+
     def _advanced(
         self, trials: Sequence[Running], n_epochs: int, left: float, stage: str
     ) -> list[Running]:
         """Make epochs of the running trials, and report; `left` is the work before, at most."""
-        trials = advance_all(trials, n_epochs, self.n_threads, self.problem.step)
+        step, saved = self.problem.step or advance, self.problem.saved
+        made, interrupt = step(_runs_of(trials), n_epochs, self.n_threads)
+        if interrupt is not None:
+            raise interrupt
+        if saved is not None:
+            saved.keep(made)
+        trials = _moved(trials, made)
         work = n_epochs * sum(trial.work for trial in trials if trial.is_running)
         self.done += work
         self.share = max(self.share, self.done / (self.done + max(left - work, 0.0)))
         self.report(Share(self.share, stage))
-        return list(trials)
+        return trials
 
     def _on_best_scale(self, trials: list[Running]) -> list[Running]:
         """Return the trials, or the same ones on a power of the targets if that is clearly better.
@@ -592,7 +595,7 @@ class Search:
         The leader decides. Both scales have a noise network in that comparison, which can also
         explain growing errors; without it the gain of the power would look too large.
         """
-        problem, leader = self.problem, leader_of(trials)
+        problem, leader = self.problem, max(trials, key=lambda trial: trial.score)
         folds = problem.search_folds
         y = problem.y[HeldOut(folds).rows]
         if leader.best is None or (power := power_of_residuals(y, leader.best.oof)) is None:
@@ -620,70 +623,52 @@ class Search:
 # ---- Checkpoints
 
 
-class SavedSteps:
-    """The numbered training steps of a search, in a file.
+class SavedStages:
+    """The trainings of every stage of a search, in a file.
 
-    A search is determined by the results of its trainings. To resume it, it is run again, and steps
-    that are in the file are not trained again: the result is bit-identical.
-    A step between two comparisons, the rungs, is dropped once the next one is there,
-    which then has the epochs of both. `step` makes the epochs that are not in the file.
+    A stage is the epochs to a rung, or those on the remaining folds. A search is determined by the
+    results of its trainings. To resume it, it is run again, and in each stage the trainings
+    continue from their state in the file: the result is bit-identical.
     """
 
-    def __init__(self, file: CheckpointFile, rungs: Sequence[int], step: Step | None) -> None:
-        self._file, self._rungs, self._step = file, {*rungs}, step
-        self._steps: dict[int, list[Checkpoint]] = {}
+    def __init__(self, file: CheckpointFile) -> None:
+        self._file, self._stage = file, -1
+        self._stages: dict[int, list[Checkpoint]] = {}
         kept = file.read()
         with file.reading():
             for found in kept:
-                self._steps.setdefault(int(found.label), []).append(found)
-        self._last = max(self._steps, default=-1)
-        self._n_steps = 0
-        self._n_skipped = 0  # epochs of steps that a later one in the file includes
+                self._stages.setdefault(int(found.label), []).append(found)
 
-    def advance(self, runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
-        """Make more epochs of every training, or find them."""
-        step, self._n_steps = self._n_steps, self._n_steps + 1
-        if step in self._steps:
-            with self._file.reading():
-                found = [resumed(*pair) for pair in zip(runs, self._steps[step], strict=True)]
-                made = [run._replace(made=own) for run, own in found]
-                if {len(run.made) for run in made} != {self._n_skipped + n_epochs}:
-                    raise ValueError("a step does not have the epochs that it made")
-            self._n_skipped = 0
-            return made, None
-        if step <= self._last:  # a later one has these epochs too
-            self._n_skipped += n_epochs
-            with self._file.reading():
-                reached = {run.fitted.epoch.n_iter + self._n_skipped for run in runs}
-                if reached & self._rungs:
-                    raise ValueError("a step before a rung is missing")
-            return [run._replace(made=[]) for run in runs], None
-        made, interrupt = (self._step or advance)(runs, n_epochs, n_threads)
-        if interrupt is None:
-            self._keep(step, made)
-        return made, interrupt
+    def begin(self, runs: Sequence[Run], n_epochs: int) -> list[Run]:
+        """Begin a stage up to that many epochs; return its trainings with those in the file."""
+        self._stage += 1
+        if self._stage not in self._stages:
+            return [run._replace(made=[]) for run in runs]
+        with self._file.reading():
+            pairs = zip(runs, self._stages[self._stage], strict=True)
+            found = [resumed(*pair) for pair in pairs]
+            if len({run.fitted.epoch.n_iter for run, _ in found} | {n_epochs}) > 2:
+                raise ValueError("a stage does not have the epochs that it made")
+        return [run._replace(made=own) for run, own in found]
 
-    def _keep(self, step: int, made: Sequence[Run]) -> None:
-        before = self._steps.get(step - 1, [])
-        reached = [run.fitted.epoch.n_iter - len(run.made) for run in made]
-        parts = [replace(checkpoint_of(run, list(run.made)), label=str(step)) for run in made]
-        goes_on = [old.state.n_iter for old in before] == reached
-        if goes_on and not self._rungs.intersection(reached):
-            pairs = zip(parts, before, strict=True)
-            parts = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
-            del self._steps[step - 1]
-        self._steps[step] = parts
-        self._last = step
-        self._file.offer(*(each for own in self._steps.values() for each in own))
+    def keep(self, runs: Sequence[Run]) -> None:
+        """Keep the epochs that the trainings of this stage have just made."""
+        label, before = str(self._stage), self._stages.get(self._stage)
+        kept = [replace(checkpoint_of(run, list(run.made)), label=label) for run in runs]
+        if before is not None:
+            pairs = zip(kept, before, strict=True)
+            kept = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
+        self._stages[self._stage] = kept
+        self._file.offer(*(each for own in self._stages.values() for each in own))
 
 
 @contextmanager
 def in_a_file(
-    problem: Problem, path: str | os.PathLike[str] | None, model: Any, rungs: Sequence[int]
+    problem: Problem, path: str | os.PathLike[str] | None, model: Any
 ) -> Iterator[Problem]:
     """Yield the problem with trainings kept in a file, if there is one, and resumed from it.
 
-    The last steps are written at the end, also after an error. Random seeds would make it another
+    The last epochs are written at the end, also after an error. Random seeds would make it another
     search: they are refused.
     """
     if path is None:
@@ -694,7 +679,7 @@ def in_a_file(
     arrays = [stored(problem.encodings.X), problem.y, problem.weights, *folds]
     file = CheckpointFile(path, digest(arrays), settings_of(model))
     try:
-        yield replace(problem, step=SavedSteps(file, rungs, problem.step).advance)
+        yield replace(problem, saved=SavedStages(file))
     finally:
         file.flush()
 

@@ -1,4 +1,4 @@
-// Missing values, completed from those that are present: probprop/estimators/cv/missing.py.
+// Missing values, completed from those that are present: probprop/encoding/missing.py.
 
 import { encodeRamps } from "./piecewise.js";
 

@@ -1,7 +1,7 @@
-"""Which rows to measure next: strategies of `ActiveLearner` against rows at random, 20 to 60 rows.
+"""Which samples to label next: strategies of `ActiveLearner` against random ones, 20 to 60 rows.
 
 A repetition splits a set at random into 20 rows to train on, a third to test on (1,000 at most)
-and the pool (2,000 at most). Ten times the learner asks for four rows and is told their targets;
+and the pool (2,000 at most). Ten times the learner queries four samples and gets their targets;
 every fit is from scratch. The RMSEs of the eleven fits are averaged: the area under the curve. All
 strategies of a repetition have the same rows at first, the same test rows and initial weights.
 """
@@ -54,7 +54,7 @@ METHODS = [*STRATEGIES, *(f"{name}{CV}" for name in ("random", "variance_reducti
 
 
 def jobs(selection: Selection) -> list[Job]:
-    """Return one job per set, repetition and strategy; those of PBPRegressorCV only if named.
+    """Return one job per set, repetition and strategy; jobs of PBPRegressorCV only if named.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def measure(job: Job) -> Row:
     return learn(job, X, y, acquisition_sets.split(len(y), job.split))
 
 
-def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
+def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows, n_asks: int = N_ASKS) -> Row:
     """Return the scores of all fits, and what was picked.
 
     Parameters
@@ -107,6 +107,7 @@ def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
     X, y : ndarray of shape (n, n_features) and (n,)
         The whole data set.
     rows : Rows
+    n_asks : int, default=10
 
     Returns
     -------
@@ -118,7 +119,7 @@ def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
     learner = ActiveLearner(
         model(job), _strategy(job.method), batch_size=BATCH, random_state=job.seed
     )
-    found = curve(learner, X, y, rows, N_ASKS)
+    found = curve(learner, X, y, rows, n_asks)
     return {
         "rmse": float(np.mean(found["rmses"])),
         "log_likelihood": float(np.mean(found["log_likelihoods"])),
@@ -134,12 +135,12 @@ def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
 def curve(
     learner: ActiveLearner, X: Array, y: Array, rows: acquisition_sets.Rows, n_asks: int
 ) -> Row:
-    """Tell the first rows, ask and tell `n_asks` times, and evaluate every fit on the test rows.
+    """Start with the first samples, query `n_asks` batches, and evaluate every fit on the test set.
 
     Returns
     -------
     dict
-        ``rmses`` and ``log_likelihoods``, one more than asks; the row numbers ``picked``.
+        ``rmses`` and ``log_likelihoods``, one more than queries; the row numbers ``picked``.
     """
     batch, picked, rmses, log_likelihoods = rows.train, list[int](), list[float](), list[float]()
     with warnings.catch_warnings():
@@ -162,15 +163,20 @@ def _strategy(method: str) -> Any:
 
 
 class Averaged(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """`N_MEMBERS` networks of different seeds, of which the first is `random_state`."""
+    """Networks of different seeds, of which the first is `random_state`."""
 
-    def __init__(self, random_state: int = 0) -> None:
+    def __init__(
+        self, random_state: int = 0, n_members: int = N_MEMBERS, n_epochs: int = N_EPOCHS
+    ) -> None:
         self.random_state = random_state
+        self.n_members = n_members
+        self.n_epochs = n_epochs
 
     def fit(self, X: Array, y: Array) -> Averaged:
         """Fit the networks."""
-        others = RandomState(self.random_state).randint(2**31 - 1, size=N_MEMBERS - 1).tolist()
-        given: Any = {"n_epochs": N_EPOCHS, "evidence_cap": EVIDENCE_CAP}
+        n_others = self.n_members - 1
+        others = RandomState(self.random_state).randint(2**31 - 1, size=n_others).tolist()
+        given: Any = {"n_epochs": self.n_epochs, "evidence_cap": EVIDENCE_CAP}
         seeds = [self.random_state, *others]
         self.networks_ = [PBPRegressor(HIDDEN, random_state=s, **given).fit(X, y) for s in seeds]
         return self
@@ -181,7 +187,9 @@ class Averaged(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_distribution(self, X: Array) -> Mixture:
         """Return the mixture of their distributions."""
-        return Mixture.of([network.predict_distribution(X) for network in self.networks_])
+        each = [network.predict_distribution(X) for network in self.networks_]
+        names = ("mean", "epistemic_std", "aleatoric_std")
+        return Mixture(*(np.stack([getattr(p, name) for p in each]) for name in names))
 
 
 def model(job: Job) -> Any:
@@ -198,9 +206,9 @@ def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per set and model: the error at random, and by how much others differ.
 
     ``variance`` and ``variance_reduction`` are differences from "random" over the repetitions that
-    both have, in percent of the error at random, with standard errors; ``unseen`` is that of
-    "variance_reduction" over repetitions that nobody looked at when it was chosen; ``errors`` is
-    the difference in its standard errors. None where there is none.
+    both have, in percent of the error at random, with standard errors; ``unseen`` is the difference
+    of "variance_reduction" over repetitions that were not looked at when it was chosen; ``errors``
+    is the difference in its standard errors. None where there is none.
     """
     found = []
     for dataset in [name for name in acquisition_sets.NAMES if _of(rows, name)]:
@@ -276,7 +284,7 @@ def rows_needed(
     first: int = acquisition_sets.N_TRAIN,
     batch: int = BATCH,
 ) -> float | None:
-    """Return with how many rows the mean error first falls to that of all rows at random.
+    """Return the number of rows at which the mean error first equals random sampling of all rows.
 
     Straight lines join the fits, of which the first has `first` rows and each other `batch` more;
     None where it does not fall so far.
@@ -307,8 +315,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         "difference: below 0 is better",
         f"unseen: without repetitions 0 to {SEEN - 1} of the sets of the paper and of "
         "scikit-learn, which were looked at when the strategy was chosen; log-likelihood: what "
-        "variance_reduction gains, averaged over the same fits; rows: with how many its mean error "
-        "falls to that of 60 at random",
+        "variance_reduction gains, averaged over the same fits; rows: number at which its mean "
+        "error equals 60 random rows",
     ]
     for model in dict.fromkeys(record["model"] for record in records):
         own = [record for record in records if record["model"] == model]
@@ -352,7 +360,7 @@ def _further(model: str, records: Sequence[Record]) -> list[str]:
 EXPERIMENT = Experiment(
     name="acquisition",
     title="Active learning strategies",
-    text="ActiveLearner starts with 20 rows and asks ten times for four more. The model is "
+    text="ActiveLearner starts with 20 rows and queries four more ten times. The model is "
     "the average of five networks of different seeds, with 50 hidden units, evidence cap 10 and "
     '100 epochs, or PBPRegressorCV with budget="fast". All strategies have the same first rows, '
     "test rows and initial weights.",

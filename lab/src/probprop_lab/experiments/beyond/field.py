@@ -141,7 +141,7 @@ def behind(records: Sequence[Record]) -> str:
     Parameters
     ----------
     records : sequence of dict
-        Of one method.
+        Records of one method.
     """
     ranked = [record for record in records if record["rank"] is not None]
     if not ranked:

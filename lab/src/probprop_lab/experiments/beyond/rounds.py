@@ -154,8 +154,8 @@ def notes(records: Sequence[Record]) -> list[str]:
     return [
         "mean log-likelihood of test rows, in target units; of classes minus the log-loss; the "
         "difference is eight shards − one piece, ± its standard error over the splits",
-        "processor time: that of eight shards in one thread over that of one piece; on sets of "
-        "this size, whose slices have some fifty rows, most of it is the cost of a call",
+        "processor time: eight shards in one thread divided by one piece; on sets of this size, "
+        "whose slices have about fifty rows, most of it is the cost of a call",
         f"worse by more than a standard error: {names or 'nowhere'}",
     ]
 

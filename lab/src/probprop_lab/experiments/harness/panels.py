@@ -59,7 +59,7 @@ def set_ticks(axis: Axis, ticks: Sequence[float], **style: Any) -> None:
     ticks : sequence of float
         Ascending.
     **style
-        Of the labels.
+        Text properties of the labels.
     """
     low, high = axis.get_view_interval()
     shown = [tick for tick in ticks if low <= tick <= high]

@@ -146,7 +146,7 @@ def columns(measure: str, title: str, group: str) -> list[Column]:
     measure : str
         Its key in a record that `compare` completed.
     title : str
-        Of the column of ours.
+        Title of our column.
     group : str
         See `Column`.
     """

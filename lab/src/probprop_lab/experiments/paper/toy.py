@@ -146,7 +146,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         lines.append("HMC weak has a prior of the noise that 20 points can leave, HMC has PBP's")
     if "EP" in found:
         lines.append(
-            f"EP has {_EP_UNITS} hidden units, the others 100: with so many it predicts a constant"
+            f"EP has {_EP_UNITS} hidden units, the others 100: with as many it predicts a constant"
         )
     missing = [name for name in methods.COMPARED if not methods.KNOWN[name].installed]
     if missing:

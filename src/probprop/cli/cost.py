@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.folds import FEWEST_BINS, MOST_RAMPS
+from probprop.estimators.cv.folds import MOST_RAMPS
 from probprop.estimators.validation import check_layer_sizes
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
@@ -31,21 +31,15 @@ _SECONDS = 0.03  # in which it is
 
 
 def cost_in_words(
-    model: Any,
-    n_samples: int,
-    n_features: int,
-    n_classes: int = 1,
-    n_folds: int | None = None,
-    n_indicators: int = 0,
+    model: Any, n_samples: int, n_features: int, n_classes: int = 1, n_indicators: int = 0
 ) -> str:
     """Return a sentence about the processor time of a fit; empty if it is short.
 
-    The model has valid parameters. `n_classes` is 1 for a regressor.
-    `n_folds` is the number of folds of a cross-validation; None takes `cv`, an int. Among the
-    `n_features` columns, `n_indicators` are 0 and 1 alone, which no encoding expands.
+    `n_classes` is 1 for a regressor. Among the `n_features` columns, `n_indicators` are 0 and 1
+    alone, which no encoding expands.
     """
     if selects := hasattr(model, "candidates"):
-        most = _of_cv(model, n_samples, n_features, n_classes, n_folds, n_indicators)
+        most = _of_cv(model, n_samples, n_features, n_classes, n_indicators)
     else:
         hidden = check_layer_sizes(model.hidden_layer_sizes)
         most = n_samples * model.n_epochs * _seconds_of_update(n_features, hidden, n_classes)
@@ -58,25 +52,17 @@ def cost_in_words(
     )
 
 
-def _of_cv(
-    model: Any, n_samples: int, n_features: int, n_classes: int, n_folds: Any, n_indicators: int
-) -> float:
+def _of_cv(model: Any, n_samples: int, n_features: int, n_classes: int, n_indicators: int) -> float:
     """Return the most seconds of a cross-validation: the costliest trials continue."""
     line = policy.policy_of(n_samples, classification=is_classifier(model))
-    n_folds = n_folds or (line.n_folds if isinstance(model.cv, str) else model.cv)
+    n_folds = line.n_folds if isinstance(model.cv, str) else model.cv
     n_train = n_samples * (1.0 - 1.0 / n_folds)
     rungs = policy.rungs_of(model.budget, n_samples, int(n_train), n_classes)
-    n_numbers = n_features - n_indicators
-
-    def bins_that_fit(n_bins: int) -> int:
-        while n_bins > 1 and n_bins * n_numbers > MOST_RAMPS:
-            n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
-        return n_bins
-
-    given = (model.candidates, model.budget, line, bins_that_fit, n_classes)
+    candidates = policy.read_candidates(model.candidates, model.budget, line, n_classes=n_classes)
+    n_ramps = [min((n_features - n_indicators) * (c.n_bins or 0), MOST_RAMPS) for c in candidates]
     each = sorted(
-        _seconds_of_update(n_features + n_numbers * (c.n_bins or 0), c.layers, n_classes)
-        for c in policy.read_candidates(*given)
+        _seconds_of_update(n_features + n, c.layers, n_classes)
+        for n, c in zip(n_ramps, candidates, strict=True)
     )
     n_search = min(line.n_search_folds, n_folds)
     kept, most = len(each), 0.0

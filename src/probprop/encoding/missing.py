@@ -66,8 +66,8 @@ class Joint:
     score: FloatArray  # (n_quantiles,): normal score of the quantile, ascending in each
     discrete: Array  # (n_features,): whether the quantiles of a feature are all of its values
     encoding: PiecewiseLinear  # of the scores: they are the columns
-    # Of the encoded scores, (n_inputs, n_inputs), float32, positive definite. None if the features
-    # are taken as independent.
+    # Covariance of the encoded scores, (n_inputs, n_inputs), float32, positive definite. None if
+    # the features are taken as independent.
     covariance: Array | None
     # Factor of the standard deviations of missing scores, above 1: the covariance explains the few
     # samples that it was learned from better than new ones.
@@ -118,7 +118,7 @@ class Joint:
             return values, np.full(u.shape[:2], 1.0 / N_NODES)
         inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64))
         given = inputs - np.tile(mean, (N_NODES, 1))
-        # Of the features alone all nodes are as likely as the Gaussian of the scores says.
+        # Given the scores alone, all nodes are equally likely.
         m = np.flatnonzero(pattern[self._column_of_input])
         own_root = np.linalg.cholesky(np.asarray(self.covariance, float)[np.ix_(m, m)])
         ratio = _surprise(given, root, len(j)) - _surprise(inputs, own_root, len(j))
