@@ -240,6 +240,12 @@ def stored(X: Any) -> Array:
     return array
 
 
+def concatenated(parts: Sequence[Any]) -> Any:
+    """Return parts one after the other: arrays, or samples with codes of the same sets."""
+    whole = np.concatenate([stored(part) for part in parts])
+    return Coded(whole, parts[0].first) if isinstance(parts[0], Coded) else whole
+
+
 Samples = Any
 """Rows as an array, as a `scipy.sparse` array in CSR format, or `Encoded`."""
 
