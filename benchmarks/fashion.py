@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,27 +54,32 @@ SCALES = {
     "standardized, std below 0.2 held": Scale(True, (5,), 0.2),
 }
 
-_N_ENTROPIES = 2_000  # pictures of each kind whose entropy is averaged
 _RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 
 Figures = dict[str, Any]
 
 
-def main() -> None:
+def main(
+    argv: Sequence[str] | None = None,
+    scales: Mapping[str, Scale] = SCALES,
+    n_entropies: int = 2_000,
+) -> None:
+    """Score these scales; the entropy is averaged over `n_entropies` pictures of each kind."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fashion", description=__doc__)
     parser.add_argument("--folder", help="of the IDX files")
     parser.add_argument("--rows", type=int, help="maximum number of training pictures")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder to write to")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     folder = folder_of(arguments.folder)
     train, test = load(folder, "train"), load(folder, "t10k")
     train = Pictures(train.X[: arguments.rows], train.y[: arguments.rows])
-    others = {"noise": noise(_N_ENTROPIES), "handwritten digits": handwriting()[:_N_ENTROPIES]}
+    others = {"noise": noise(n_entropies), "handwritten digits": handwriting()[:n_entropies]}
     cases = []
-    for name, scale in SCALES.items():
+    kinds = {"clothes": test.X[:n_entropies], **others}
+    for name, scale in scales.items():
         for n_epochs in scale.n_epochs:
             say(f"{name}, {n_epochs} epochs")
-            cases.append(evaluate(name, n_epochs, train, test, others))
+            cases.append({"scale": name, **evaluate(scale, n_epochs, train, test, kinds)})
     written = {"machine": machine(), "clock": "processor", "n_train": len(train.y), "cases": cases}
     (arguments.results / "fashion.json").write_text(json.dumps(written, indent=1) + "\n")
     text = page(written)
@@ -82,10 +88,9 @@ def main() -> None:
 
 
 def evaluate(
-    name: str, n_epochs: int, train: Pictures, test: Pictures, others: dict[str, Bytes]
+    scale: Scale, n_epochs: int, train: Pictures, test: Pictures, kinds: dict[str, Bytes]
 ) -> Figures:
-    """Fit, and measure what it predicts for test pictures and for others."""
-    scale = SCALES[name]
+    """Fit, and measure what it predicts for test pictures and for those of all kinds."""
     means, stds = (f(pixels(train.X), axis=0, dtype=np.float64) for f in (np.mean, np.std))
     held = stds < scale.held_below
 
@@ -106,11 +111,9 @@ def evaluate(
         verbose=1,
     ).fit(seen(train.X), train.y, callback=note_time)
     log_proba = model.predict_log_proba(seen(test.X))
-    kinds = {"clothes": test.X[:_N_ENTROPIES], **others}
     predicted = {kind: model.predict_distribution(seen(X)) for kind, X in kinds.items()}
     known = predicted["clothes"].entropy
     return {
-        "scale": name,
         "n_held": int(held.sum()),
         "least_std": float(stds[stds > 0.0].min()),
         "n_epochs": n_epochs,
@@ -119,7 +122,9 @@ def evaluate(
         "log_loss": log_loss(test.y, np.exp(log_proba)),
         "entropy": {kind: float(p.entropy.mean()) for kind, p in predicted.items()},
         "entropy_model": {kind: float(p.entropy_model.mean()) for kind, p in predicted.items()},
-        "told_apart": {kind: told_apart(known, predicted[kind].entropy) for kind in others},
+        "told_apart": {
+            kind: told_apart(known, predicted[kind].entropy) for kind in kinds if kind != "clothes"
+        },
     }
 
 

@@ -35,6 +35,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -626,8 +627,9 @@ def _factors(rng: Generator, exact: bool, n: int = 1) -> FloatArray:
     return factors
 
 
-def check_units(case: Case, model: Any, found: Findings) -> None:
-    t, units = case.table, _drawn_units(case)
+def check_units(case: Case, model: Any, found: Findings, units: Units | None = None) -> None:
+    """Compare the model with one in other units: these, or drawn ones."""
+    t, units = case.table, units or _drawn_units(case)
     X = _with_known_units(t)
     before = _summary(model, X)
     if not np.isfinite(before).all():
@@ -689,7 +691,9 @@ def _rounded(t: Table, rng: Generator) -> Table:
 # ---- The command
 
 
-def measure(seed: int, case: int, most_rows: int) -> Figures:
+def measure(
+    seed: int, case: int, most_rows: int, draw: Callable[[int, int, int], Case] = draw
+) -> Figures:
     """Return what a case is and what is wrong with it."""
     start = time.process_time()
     drawn = draw(seed, case, most_rows)
@@ -747,7 +751,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{table(header, lines)}\n\n{listed}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, draw: Callable[[int, int, int], Case] = draw) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
     parser.add_argument("--fits", type=int, default=3000, help="number of cases")
     parser.add_argument("--seed", type=int, default=0)
@@ -768,7 +772,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = rows_of(
             arguments.results,
             cases,
-            measure,
+            partial(measure, draw=draw),
             lambda case: report(Share(case["case"] / n, "fitting")),
         )
     print(summary(rows))

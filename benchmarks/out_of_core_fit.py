@@ -28,14 +28,14 @@ def network() -> PBPRegressor:
     return PBPRegressor(n_epochs=_N_EPOCHS, evidence_cap=3, random_state=0)
 
 
-def write(folder: Path, *, text: bool) -> None:
+def write(folder: Path, *, text: bool, n_rows: int = N_ROWS, n_files: int = N_FILES) -> None:
     """Write the files that are not there yet: Parquet files, and one text of the same rows."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"part-{i:02}.parquet" for i in range(N_FILES)]
+    paths = [folder / f"part-{i:02}.parquet" for i in range(n_files)]
     for i, path in enumerate(paths):
         if not path.exists():
             part = path.with_suffix(".part")
-            rows(N_ROWS // N_FILES, i).to_parquet(part, index=False)
+            rows(n_rows // n_files, i).to_parquet(part, index=False)
             part.rename(path)
     if text and not (folder / "rows.csv").exists():
         part = folder / "rows.part"

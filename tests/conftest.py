@@ -29,6 +29,7 @@ from labeled import Split, halves
 from limits import Limits
 from model_files import fitted
 from probprop.estimators.regressor import PBPRegressor
+from search_steps import Steps
 
 settings.register_profile("probprop", deadline=None)  # a busy machine is no failure
 settings.load_profile("probprop")
@@ -58,6 +59,11 @@ def path(tmp_path: Path, good: Path) -> Path:
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
     return Limits(monkeypatch)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(monkeypatch)
 
 
 # ---- Labels

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from probprop.cli import arguments, cost
-from probprop.data import scratch, shards
+from probprop import Candidate
+from probprop.cli import arguments, cost, output
+from probprop.data import fitting, scratch, shards
+from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
 from probprop.table import read
+
+FEW = (Candidate(None, (3,), 10.0), Candidate(4, (3,), 10.0))  # small, so that they take no time
 
 
 class Limits:
@@ -16,9 +22,30 @@ class Limits:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
 
+    def of_policy(self, **constants: Any) -> None:
+        """Set constants of the search by their names in lower case."""
+        for name, value in constants.items():
+            self._patch.setattr(policy, name.upper(), value)
+
+    def large_from(self, n_samples: int, *, held_out: int = 20_000, as_if: int = 20) -> None:
+        """Let the search treat tables as large from `n_samples` samples."""
+        self.of_policy(large=n_samples, held_out=held_out, as_if=as_if)
+
+    def selected_on(self, n_samples: int) -> None:
+        """Let fits beyond memory or on clusters select on a sample of `n_samples`."""
+        self._patch.setattr(fitting, "SAMPLE", n_samples)
+
+    def few_candidates(self) -> None:
+        """Let the search compare `FEW` by default, whatever the table."""
+        self._patch.setattr(policy, "default_candidates", lambda *_, **__: list(FEW))
+
     def chunks_of(self, n_rows: int) -> None:
         """Read tables in chunks of `n_rows`."""
         self._patch.setattr(read, "_CHUNK_ROWS", n_rows)
+
+    def rows_of_a_sheet(self, n_rows: int) -> None:
+        """Let a sheet of Excel have this many rows at most, the header included."""
+        self._patch.setattr(output, "_MOST_ROWS", n_rows)
 
     def on_disk(self, partition_bytes: int = 2000) -> None:
         """Leave no room for rows in memory, and make partitions of a few dozen rows."""

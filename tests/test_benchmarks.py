@@ -33,7 +33,6 @@ def test_the_quick_form_of_every_part(name: str, capsys: pytest.CaptureFixture[s
 def test_a_wrong_answer_ends_in_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("benchmarks.quantiles._LEVEL", 0.9)
     monkeypatch.setattr("probprop.Mixture.interval", lambda p, level: (p.mean, p.mean))
     assert main(["--quick", "quantiles"]) == 1
     assert "wrong answer: quantiles" in capsys.readouterr().out

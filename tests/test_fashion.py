@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -81,20 +80,14 @@ def test_discrimination_is_the_share_of_pairs_in_order() -> None:
     assert fashion.told_apart(known, other) == 0.75
 
 
-def test_the_figures_are_written(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fashion, "_N_ENTROPIES", 20)
+def test_the_figures_are_written(folder: Path, tmp_path: Path) -> None:
     scales = {
         "standardized": fashion.Scale(True, (2, 4)),
         "0 to 1": fashion.Scale(False, (2,)),
         "some held": fashion.Scale(True, (2,), held_below=0.3),
         "all held": fashion.Scale(True, (2,), held_below=9.0),
     }
-    monkeypatch.setattr(fashion, "SCALES", scales)
-    arguments = ["fashion", "--folder", str(folder), "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    fashion.main()
+    fashion.main(["--folder", str(folder), "--results", str(tmp_path)], scales, 20)
     written = json.loads((tmp_path / "fashion.json").read_text())
     assert [case["n_epochs"] for case in written["cases"]] == [2, 4, 2, 2, 2]
     last = written["cases"][1]

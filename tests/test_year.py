@@ -39,9 +39,8 @@ def test_the_text_is_what_was_generated(folder: Path) -> None:
     np.testing.assert_array_equal(data.y, y)
 
 
-def test_songs_do_not_depend_on_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(made_year, "_BLOCK", 50)
-    few, many = list(songs(70)), list(songs(120))
+def test_songs_do_not_depend_on_how_many_there_are() -> None:
+    few, many = (list(songs(n, block_size=50)) for n in (70, 120))
     assert [len(y) for _, y in few] == [50, 20]
     np.testing.assert_array_equal(few[0][0], many[0][0])
     np.testing.assert_array_equal(few[1][0], many[1][0][:20])

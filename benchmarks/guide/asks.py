@@ -15,13 +15,12 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from benchmarks.clock import median, say, timed
-from benchmarks.guide.pages import Figures, parser_of, write
+from benchmarks.guide.pages import Figures, at_hand, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import change
 from probprop import PBPRegressor, metrics
 from probprop._types import Array, FloatArray
 from probprop.active import ActiveLearner
-from probprop_lab import datasets
 from probprop_lab.experiments.beyond import acquisition_sets
 from probprop_lab.experiments.harness.benchmark import mean_and_error
 
@@ -80,16 +79,17 @@ WARM = (
 )
 
 
-def main() -> None:
-    parser = parser_of("asks", __doc__)
+def main(argv: Sequence[str] | None = None, warm: Sequence[Added] | None = None) -> None:
+    """Measure batches, and these warm starts, or all whose sets are at hand."""
+    parser = parser_of("asks", __doc__, at_hand(SETS))
     parser.add_argument("--repetitions", type=int, default=20)
-    arguments = parser.parse_args()
-    sets = [name for name in SETS if datasets.where(name) is not None]
-    warm = [added for added in WARM if datasets.where(added.dataset) is not None]
+    arguments = parser.parse_args(argv)
+    if warm is None:
+        warm = [added for added in WARM if at_hand([added.dataset])]
     found: Figures = {"batches": {}, "warm": []}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
-        for name in sets:
+        for name in arguments.sets:
             say(f"batches: {name}")
             found["batches"][name] = {
                 title: [collect(name, k, way) for k in range(arguments.repetitions)]

@@ -19,10 +19,10 @@ from probprop_lab.results import read_rows
 DEFAULT = "variance_reduction"
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("asks_cv", __doc__)
     parser.add_argument("--rows", type=Path, default=FOLDER, help="the folder of both files")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     own, others = (
         read_rows(arguments.rows / f"{n}.jsonl") for n in ("acquisition_cv", "acquisition")
     )

@@ -8,6 +8,7 @@ the rows, ``asks_further.md`` is their table.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,28 +28,38 @@ N_REPETITIONS = 10
 FIRST, BATCH, N_ASKS = 60, 10, 14
 
 
-def main() -> None:
-    parser = parser_of("asks_further", __doc__)
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = parser_of("asks_further", __doc__, SETS)
     parser.add_argument("--repetitions", type=int, default=N_REPETITIONS)
-    arguments = parser.parse_args()
+    parser.add_argument("--asks", type=int, default=N_ASKS)
+    parser.add_argument("--members", type=int, default=acquisition.N_MEMBERS)
+    parser.add_argument("--epochs", type=int, default=acquisition.N_EPOCHS)
+    arguments = parser.parse_args(argv)
     cases = [
         {"dataset": name, "repetition": k, "strategy": strategy}
-        for name in SETS
+        for name in arguments.sets
         for k in range(arguments.repetitions)
         for strategy in STRATEGIES
     ]
-    rows = rows_of(arguments.results / "asks_further.jsonl", cases, measure)
+    measured = partial(
+        measure,
+        n_asks=arguments.asks,
+        n_members=arguments.members,
+        n_epochs=arguments.epochs,
+    )
+    rows = rows_of(arguments.results / "asks_further.jsonl", cases, measured)
     write_pages(arguments.results, {"asks_further": page(rows)})
 
 
-def measure(dataset: str, repetition: int, strategy: Any) -> Figures:
-    """Collect 140 rows; return the scores of the fifteen fits."""
+def measure(
+    dataset: str, repetition: int, strategy: Any, n_asks: int, n_members: int, n_epochs: int
+) -> Figures:
+    """Collect rows; return the scores of the first fit and of one after each query."""
     X, y = acquisition_sets.load(dataset)
-    learner = ActiveLearner(
-        acquisition.Averaged(repetition), strategy, BATCH, random_state=repetition
-    )
+    model = acquisition.Averaged(repetition, n_members, n_epochs)
+    learner = ActiveLearner(model, strategy, BATCH, random_state=repetition)
     rows = acquisition_sets.split(len(y), repetition, FIRST)
-    found = acquisition.curve(learner, X, y, rows, N_ASKS)
+    found = acquisition.curve(learner, X, y, rows, n_asks)
     return {what: found[what] for what in ("rmses", "log_likelihoods")}
 
 

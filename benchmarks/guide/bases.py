@@ -33,7 +33,7 @@ from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import output_moments
 from probprop.inference.standardize import fit_standardizer, leaving_features, measure
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Parts, load_split
 from probprop_lab.results import read_rows
 
 SETS = (
@@ -64,12 +64,13 @@ LARGE = ("kin8nm", "power_plant", "protein", "naval_propulsion", "CalHousing", "
 N_LARGE = 5_000
 
 Encoder = Callable[[Array], Array]
+Load = Callable[[str, int, int, Path | None], Parts]
 
 
 # ---- The data
 
 
-def load(dataset: str, split: int, n: int, folder: Path | None) -> tuple[Array, ...]:
+def load(dataset: str, split: int, n: int, folder: Path | None) -> Parts:
     """Return training and test samples: at most n to train on."""
     if dataset in SETS:
         X, y, X_test, y_test = load_split(dataset, split)
@@ -153,8 +154,10 @@ def evaluate(
     units: int,
     start: str,
     folder: Path | None = None,
+    load: Load = load,
+    epochs: Sequence[int] = EPOCHS,
 ) -> Figures:
-    """Train a network in each fold, and score it after the best of `EPOCHS`.
+    """Train a network in each fold, and score it after the best of `epochs`.
 
     With the start "draw" the layers between hidden layers begin near a draw from the prior.
     """
@@ -166,13 +169,15 @@ def evaluate(
     if n > N_DENSITY:
         folds = folds[:2]
     seconds, outputs = timed(
-        partial(_trained, plan, A, y, A_test, folds, split, near_draw=start == "draw")
+        partial(
+            _trained, plan, A, y, A_test, folds, split, near_draw=start == "draw", epochs=epochs
+        )
     )
     seen = np.concatenate([test for _, test in folds])
     scored = [_scored(own, y[seen], y_test) for own in zip(*outputs, strict=True)]
-    best = max(range(len(EPOCHS)), key=lambda k: scored[k]["log_likelihood"])
+    best = max(range(len(epochs)), key=lambda k: scored[k]["log_likelihood"])
     return scored[best] | {
-        "epochs": EPOCHS[best],
+        "epochs": epochs[best],
         "inputs": A.shape[1],
         "not_0": round(np.count_nonzero(A) / X.size, 3),
         "seconds": seconds,
@@ -189,6 +194,7 @@ def _trained(
     split: int,
     *,
     near_draw: bool,
+    epochs: Sequence[int],
 ) -> list[list[tuple[OutOfFold, OutOfFold]]]:
     """Return predictions of the samples of each fold, and of the test samples, at each check."""
     found = []
@@ -197,7 +203,7 @@ def _trained(
         scales = leaving_features(A.shape[1], measure(y[train, np.newaxis]))
         before = training.start(plan, rows, y[train], rng, scales, near_draw=near_draw)
         run, checks = training.begin(plan, before, rows, y[train], rng), []
-        for n_epochs in np.diff(EPOCHS, prepend=0).tolist():
+        for n_epochs in np.diff(epochs, prepend=0).tolist():
             (run,), interrupt = training.advance([run], n_epochs)
             if interrupt is not None:
                 raise interrupt
@@ -277,20 +283,22 @@ def large_cases(folder: Path | None) -> Iterator[Figures]:
                 yield {"dataset": dataset, **form, "basis": basis, "n_bins": n_bins}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None, load: Load = load) -> None:
     parser = parser_of("bases", __doc__)
     parser.add_argument("--density", type=Path, help="the folder of the density benchmark's sets")
     parser.add_argument("--sets", nargs="+", default=[*SETS, *DENSITY], help="which sets")
     parser.add_argument("--splits", type=int, default=1, help="of each set")
+    parser.add_argument("--epochs", type=int, nargs="+", default=EPOCHS, help="to score after")
     parser.add_argument("--large", action="store_true", help="5,000 samples of some sets too")
     parser.add_argument("--show", action="store_true", help="only make the page again")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     path = arguments.results / "bases.jsonl"
     if not arguments.show:
         folder = arguments.density
         wanted = [*cases(folder, arguments.sets, arguments.splits)]
         wanted += large_cases(folder) if arguments.large else []
-        rows_of(path, wanted, partial(evaluate, folder=folder))
+        evaluated = partial(evaluate, folder=folder, load=load, epochs=arguments.epochs)
+        rows_of(path, wanted, evaluated)
     write_pages(arguments.results, {"bases": page(read_rows(path))})
 
 

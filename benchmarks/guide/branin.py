@@ -7,6 +7,7 @@ candidates.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,29 +34,31 @@ def branin(X: FloatArray) -> FloatArray:
     return value
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("branin", __doc__)
     parser.add_argument("--seeds", type=int, default=40)
-    arguments = parser.parse_args()
-    seeds = range(arguments.seeds)
+    parser.add_argument("--candidates", type=int, default=N_CANDIDATES)
+    parser.add_argument("--epochs", type=int, nargs="+", default=EPOCHS)
+    arguments = parser.parse_args(argv)
+    seeds, n = range(arguments.seeds), arguments.candidates
     found: Figures = {"pool": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
-        for n_epochs in EPOCHS:
+        for n_epochs in arguments.epochs:
             say(f"{n_epochs} epochs")
             params = {"n_epochs": n_epochs}
-            found["pool"][str(n_epochs)] = [in_pool(seed, **params) for seed in seeds]
-    write(arguments.results, "branin", found, {"branin": page(found)})
+            found["pool"][str(n_epochs)] = [in_pool(seed, n, **params) for seed in seeds]
+    write(arguments.results, "branin", found, {"branin": page(found, n)})
 
 
-def points(seed: int) -> FloatArray:
-    """Return 500 points of the box at random, (500, 2): the pool; the first ten are measured."""
-    return np.random.RandomState(seed).uniform(*BOX.T, (N_CANDIDATES, 2))
+def points(seed: int, n: int) -> FloatArray:
+    """Return points of the box at random, (n, 2): the pool; the first ten are measured."""
+    return np.random.RandomState(seed).uniform(*BOX.T, (n, 2))
 
 
-def in_pool(seed: int, **params: Any) -> int:
+def in_pool(seed: int, n: int, **params: Any) -> int:
     """Return after how many evaluations one of the five best candidates is found."""
-    X = points(seed)
+    X = points(seed, n)
     y = branin(X)
     best = set(np.argsort(y)[:N_BEST].tolist())
     known = list(range(N_FIRST))
@@ -67,25 +70,24 @@ def in_pool(seed: int, **params: Any) -> int:
     return 1 + min(known.index(k) for k in best & set(known))
 
 
-def at_random() -> int:
+def at_random(n: int) -> int:
     """Return the median of the same for candidates at random, which is known exactly.
 
     None of the five is among the first m with the probability of drawing m others.
     """
     none_yet, m = 1.0, 0
     while none_yet > 0.5:
-        none_yet *= (N_CANDIDATES - N_BEST - m) / (N_CANDIDATES - m)
+        none_yet *= (n - N_BEST - m) / (n - m)
         m += 1
     return m
 
 
-def page(found: Figures) -> str:
+def page(found: Figures, n: int) -> str:
     """Return a line per way: evaluations until one of the best candidates is found."""
-    rows = [["at random", f"{at_random()}"]]
-    for n_epochs in EPOCHS:
-        needed = found["pool"][str(n_epochs)]
+    rows = [["at random", f"{at_random(n)}"]]
+    for n_epochs, needed in found["pool"].items():
         rows.append([f"expected improvement, {n_epochs} epochs", _spread(needed, 0)])
-    header = ["", f"evaluations to one of the {N_BEST} best of {N_CANDIDATES} candidates"]
+    header = ["", f"evaluations to one of the {N_BEST} best of {n} candidates"]
     n_seeds = len(needed)
     return "\n".join(
         [

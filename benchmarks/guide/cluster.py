@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,8 @@ from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import PBPRegressor, PBPRegressorCV, metrics
 from probprop._types import FloatArray
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop.data import ShardWarning, fit, fitting
+from probprop_lab.experiments.harness.benchmark import Loader, load_split
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -36,28 +37,7 @@ WAYS = {
 """Where hyperparameters are selected: rows of the sample on the cluster."""
 ORDERS = ("random", "sorted by the target")
 _N_WORKERS, _N_SHARDS = 2, 2
-_N_SORTED_SHARDS, _N_EPOCHS = 8, 40
-
-
-def main() -> None:
-    parser = parser_of("cluster", __doc__)
-    parser.add_argument("--splits", type=int, default=3, help="of power plant")
-    parser.add_argument("--sorted-splits", type=int, default=3, help="of kin8nm")
-    arguments = parser.parse_args()
-    path = arguments.results / "cluster.jsonl"
-    orders = [
-        {"dataset": "kin8nm", "split": split, "order": order}
-        for split in range(arguments.sorted_splits)
-        for order in ORDERS
-    ]
-    choices = [
-        {"dataset": "power_plant", "split": split, "way": way}
-        for split in range(arguments.splits)
-        for way in WAYS
-    ]
-    write_pages(
-        arguments.results, pages(rows_of(path, orders, ordered), rows_of(path, choices, chosen))
-    )
+_N_SORTED_SHARDS = 8
 
 
 @contextmanager
@@ -77,13 +57,13 @@ def cluster(*, processes: bool) -> Iterator[Client]:
         yield client
 
 
-def ordered(dataset: str, split: int, order: str) -> Figures:
+def ordered(
+    dataset: str, split: int, order: str, load: Loader = load_split, n_epochs: int = 40
+) -> Figures:
     """Fit on rows in their order or sorted by the target, a shard for each eighth of them."""
-    from probprop.data import ShardWarning, fit
-
-    X, y, X_test, y_test = load_split(dataset, split)
+    X, y, X_test, y_test = load(dataset, split)
     rows = np.argsort(y, kind="stable") if order != ORDERS[0] else np.arange(len(y))
-    network = PBPRegressor(n_epochs=_N_EPOCHS, evidence_cap=3, random_state=split)
+    network = PBPRegressor(n_epochs=n_epochs, evidence_cap=3, random_state=split)
     # Threads, not processes: the result is the same, and a task costs less.
     with cluster(processes=False) as client, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -95,11 +75,21 @@ def ordered(dataset: str, split: int, order: str) -> Figures:
     }
 
 
-def chosen(dataset: str, split: int, way: str) -> Figures:
-    """Select hyperparameters on one machine, or on a cluster with `n_sample` rows."""
-    from probprop.data import fit, fitting
+def fit_on_cluster(network: PBPRegressorCV, rows: tuple[Any, Any], n_shards: int) -> Any:
+    """Fit to Dask arrays by processes of this machine."""
+    with cluster(processes=True) as client:
+        return fit(network, rows, client=client, n_shards=n_shards)
 
-    X, y, X_test, y_test = load_split(dataset, split)
+
+def chosen(
+    dataset: str,
+    split: int,
+    way: str,
+    load: Loader = load_split,
+    fit: Callable[[PBPRegressorCV, tuple[Any, Any], int], Any] = fit_on_cluster,
+) -> Figures:
+    """Select hyperparameters on one machine, or on a cluster with `n_sample` rows."""
+    X, y, X_test, y_test = load(dataset, split)
     network, sample = PBPRegressorCV(budget="fast", random_state=split), WAYS[way]
     before = _processor_seconds()
     if sample is None:
@@ -107,9 +97,7 @@ def chosen(dataset: str, split: int, way: str) -> Figures:
     else:
         kept, fitting.SAMPLE = fitting.SAMPLE, sample
         try:
-            with cluster(processes=True) as client:
-                parts = _dask(X, y, _N_SHARDS)
-                model = fit(network, parts, client=client, n_shards=_N_SHARDS)
+            model = fit(network, _dask(X, y, _N_SHARDS), _N_SHARDS)
         finally:
             fitting.SAMPLE = kept
     return {
@@ -117,6 +105,27 @@ def chosen(dataset: str, split: int, way: str) -> Figures:
         "seconds": _processor_seconds() - before,
         "chosen": repr(model.best_params_),
     }
+
+
+def main(argv: Sequence[str] | None = None, order: Callable[..., Figures] = ordered) -> None:
+    parser = parser_of("cluster", __doc__)
+    parser.add_argument("--splits", type=int, default=3, help="of power plant")
+    parser.add_argument("--sorted-splits", type=int, default=3, help="of kin8nm")
+    arguments = parser.parse_args(argv)
+    path = arguments.results / "cluster.jsonl"
+    orders = [
+        {"dataset": "kin8nm", "split": split, "order": order}
+        for split in range(arguments.sorted_splits)
+        for order in ORDERS
+    ]
+    choices = [
+        {"dataset": "power_plant", "split": split, "way": way}
+        for split in range(arguments.splits)
+        for way in WAYS
+    ]
+    write_pages(
+        arguments.results, pages(rows_of(path, orders, order), rows_of(path, choices, chosen))
+    )
 
 
 def _processor_seconds() -> float:

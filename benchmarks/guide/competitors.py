@@ -9,7 +9,7 @@ The test error on 29 random points, as at the end of the experiment ``active``:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -58,10 +58,10 @@ COMPARISONS = (
 )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("competitors", __doc__)
     parser.add_argument("--repetitions", type=int, help="of every case, instead of the usual")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     cases = [
         {"method": method, "dataset": name, "variant": variant, "repetition": repetition}
         for method, sets, variants, usual in COMPARISONS
@@ -73,9 +73,15 @@ def main() -> None:
     write_pages(arguments.results, pages(rows))
 
 
-def measure(method: str, dataset: str, variant: str, repetition: int) -> Figures:
+def measure(
+    method: str,
+    dataset: str,
+    variant: str,
+    repetition: int,
+    load: Callable[[str], Any] = datasets.load,
+) -> Figures:
     """Fit on the first 20 points and nine random ones; return the error on 100 others."""
-    data = datasets.load(dataset)
+    data = load(dataset)
     rows = split(len(data.y), repetition)
     train = np.concatenate([rows.train, rows.pool[:N_PICKS]])
     with warnings.catch_warnings():

@@ -8,7 +8,7 @@ with few rows and much noise.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from benchmarks.markdown import best_bold, table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressor, PiecewiseLinearEncoder, metrics
 from probprop._types import Array
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Loader, Parts, load_split
 
 SPLITS = {
     "yacht": 20,
@@ -65,7 +65,7 @@ def encoder_of(encoding: str, n_bins: int, X: Array) -> Any:
     return make_column_transformer((FunctionTransformer(), list(range(X.shape[1]))), *splines)
 
 
-def fold(split: int) -> tuple[Array, Array, Array, Array]:
+def fold(split: int) -> Parts:
     """Return one of five folds of diabetes to test on, and the other rows to fit."""
     X, y = load_diabetes(return_X_y=True)
     train, test = list(KFold(_N_FOLDS).split(X))[split]
@@ -73,12 +73,15 @@ def fold(split: int) -> tuple[Array, Array, Array, Array]:
 
 
 def evaluate(
-    dataset: str, split: int, encoding: str, n_bins: int, evidence_cap: float | None
+    dataset: str,
+    split: int,
+    encoding: str,
+    n_bins: int,
+    evidence_cap: float | None,
+    load: Loader = load_split,
 ) -> Figures:
     """Fit an encoding and a network on a split; the seconds are processor time of both."""
-    X_train, y_train, X_test, y_test = (
-        fold(split) if dataset == _DIABETES else load_split(dataset, split)
-    )
+    X_train, y_train, X_test, y_test = fold(split) if dataset == _DIABETES else load(dataset, split)
     encoder = encoder_of(encoding, n_bins, X_train)
     model = PBPRegressor(
         evidence_cap=evidence_cap, random_state=0 if dataset == _DIABETES else split
@@ -121,16 +124,18 @@ def _case(
     }
 
 
-def main() -> None:
-    parser = parser_of("encodings", __doc__)
+def main(argv: Sequence[str] | None = None, load: Loader = load_split) -> None:
+    parser = parser_of("encodings", __doc__, list(SPLITS))
     parser.add_argument(
         "--splits", type=int, default=max(SPLITS.values()), help="of a set, at most"
     )
-    arguments = parser.parse_args()
-    splits = {name: min(n, arguments.splits) for name, n in SPLITS.items()}
+    arguments = parser.parse_args(argv)
+    splits = {name: min(SPLITS[name], arguments.splits) for name in arguments.sets}
     fold_0 = _case(_DIABETES, 0, "columns", 0, None)
     evaluate(**fold_0)  # the first fit of a process takes longer
-    rows = rows_of(arguments.results / "encodings.jsonl", cases(splits), evaluate)
+    rows = rows_of(
+        arguments.results / "encodings.jsonl", cases(splits), partial(evaluate, load=load)
+    )
     write_pages(arguments.results, pages(rows))
 
 
@@ -150,7 +155,9 @@ def _values(rows: list[Figures], what: str, **case: Any) -> list[float]:
 def _sets_page(rows: list[Figures]) -> str:
     """Return a table of log-likelihoods, and one of errors and of what the ramps cost."""
     likely, errors = [], []
-    for dataset in SPLITS:
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        if dataset == _DIABETES:
+            continue
         of = {
             encoding: partial(_values, rows, dataset=dataset, encoding=encoding, evidence_cap=None)
             for encoding in ENCODINGS

@@ -8,6 +8,7 @@ of intervals: on the paper's sets from the rows of Table 1, on diabetes measured
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,12 @@ _TOY_SEED = 3  # as in the picture of the page, docs/toy_band.py
 _N_ROWS = 2_000
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("error_bars", __doc__)
     parser.add_argument("--seeds", type=int, default=20, help="of the fits of diabetes")
     parser.add_argument("--splits", type=int, default=_N_SPLITS, help="of diabetes")
-    arguments = parser.parse_args()
+    parser.add_argument("--rows", type=int, default=_N_ROWS, help="of synthetic data")
+    arguments = parser.parse_args(argv)
     say("synthetic data and diabetes")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
@@ -43,8 +45,8 @@ def main() -> None:
             "toy": toy(),
             "outside": outside(),
             "tails": tails(),
-            "outliers": outliers(),
-            "growing": growing_noise(),
+            "outliers": outliers(arguments.rows),
+            "growing": growing_noise(arguments.rows),
             "gap": gap(),
             "splits": splits(arguments.splits),
             "seeds": {str(n): seeds(n, arguments.seeds) for n in (40, 400)},
@@ -123,23 +125,23 @@ def tails() -> Figures:
     return found
 
 
-def outliers() -> Figures:
+def outliers(n: int) -> Figures:
     """Return the coverage of the intervals where the noise is Student's t with 2 degrees."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (2 * _N_ROWS, 1))
-    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_t(2.0, 2 * _N_ROWS)
-    model = PBPRegressor(random_state=0).fit(X[:_N_ROWS], y[:_N_ROWS])
-    predicted = model.predict_distribution(X[_N_ROWS:], student_t=True)
-    return {str(level): _held(predicted, y[_N_ROWS:], level) for level in (0.5, 0.999)}
+    X = rng.uniform(-2.0, 2.0, (2 * n, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_t(2.0, 2 * n)
+    model = PBPRegressor(random_state=0).fit(X[:n], y[:n])
+    predicted = model.predict_distribution(X[n:], student_t=True)
+    return {str(level): _held(predicted, y[n:], level) for level in (0.5, 0.999)}
 
 
-def growing_noise() -> Figures:
+def growing_noise(n: int) -> Figures:
     """Return the coverage of the 95 % intervals where the noise grows tenfold along x."""
     rng = np.random.default_rng(0)
-    x = rng.uniform(0.0, 1.0, 2 * _N_ROWS)
-    y = np.sin(6.0 * x) + (0.05 + 0.45 * x) * rng.standard_normal(2 * _N_ROWS)
-    model = PBPRegressor(random_state=0).fit(x[:_N_ROWS, np.newaxis], y[:_N_ROWS])
-    x, y = x[_N_ROWS:], y[_N_ROWS:]
+    x = rng.uniform(0.0, 1.0, 2 * n)
+    y = np.sin(6.0 * x) + (0.05 + 0.45 * x) * rng.standard_normal(2 * n)
+    model = PBPRegressor(random_state=0).fit(x[:n, np.newaxis], y[:n])
+    x, y = x[n:], y[n:]
     quarters = {"all": x >= 0.0, "quietest": x < 0.25, "loudest": x >= 0.75}
     return {
         name: _held(model.predict_distribution(x[rows, np.newaxis]), y[rows], 0.95)

@@ -8,6 +8,7 @@ epochs` wrote. The runs on diabetes and with evidence cap 1 are made here and ke
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from benchmarks.paired import mean
 from probprop import PBPRegressor
 from probprop._types import Array
 from probprop_lab.experiments import read_results
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Loader, Parts, load_split
 from probprop_lab.experiments.harness.job import Job
 from probprop_lab.experiments.paper.epochs import EVIDENCE_CAPS, watch
 
@@ -42,7 +43,7 @@ _PASSES = (1, 40, 400, 1000)  # epochs after which the standard deviation of the
 _EARLY, _LATE = 10, 400  # epochs between which the order of the rows is compared
 
 
-def data_of(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
+def data_of(dataset: str, split: int, load: Loader = load_split) -> Parts:
     """Return the training and the test rows."""
     X, y = load_diabetes(return_X_y=True)
     if dataset == _ALL_ROWS:
@@ -50,13 +51,14 @@ def data_of(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
     if dataset == "diabetes":
         train, test = list(ShuffleSplit(N_SPLITS, test_size=0.1, random_state=0).split(X))[split]
         return X[train], y[train], X[test], y[test]
-    X_train, y_train, X_test, y_test = load_split(dataset, split)
-    return X_train, y_train, X_test, y_test
+    return load(dataset, split)
 
 
-def measure(dataset: str, split: int, evidence_cap: float | None) -> Figures:
+def measure(
+    dataset: str, split: int, evidence_cap: float | None, load: Loader = load_split
+) -> Figures:
     """Return the scores along a training run; of splits of diabetes also how orders agree."""
-    data = data_of(dataset, split)
+    data = data_of(dataset, split, load)
     job = Job("evidence_caps", dataset, split, "PBP", split, (50,), 1000, evidence_cap)
     found: Figures = {"curve": watch(job, *data)}
     if dataset == "diabetes":
@@ -86,12 +88,13 @@ def cases(n_splits: int) -> Iterator[dict[str, Any]]:
             yield {"dataset": dataset, "split": split, "evidence_cap": 1.0}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None, load: Loader = load_split) -> None:
     parser = parser_of("evidence_caps", __doc__)
     parser.add_argument("--splits", type=int, default=N_SPLITS, help="of each set, at most")
     parser.add_argument("--runs", type=Path, default=FOLDER / "epochs.jsonl")
-    arguments = parser.parse_args()
-    rows = rows_of(arguments.results / "evidence_caps.jsonl", cases(arguments.splits), measure)
+    arguments = parser.parse_args(argv)
+    measured = partial(measure, load=load)
+    rows = rows_of(arguments.results / "evidence_caps.jsonl", cases(arguments.splits), measured)
     rows += read_results(arguments.runs).values()
     write_pages(arguments.results, pages(rows))
 

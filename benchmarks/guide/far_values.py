@@ -9,24 +9,23 @@ files are not at hand. ``docs/results/far_values.md`` is the table; rows are in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
 
-from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
+from benchmarks.guide.pages import Figures, at_hand, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import PBPRegressorCV
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.estimators.cv import base
-from probprop_lab import datasets
 from probprop_lab.experiments.harness.benchmark import load_split
 
-N_TRAIN, N_TEST = 400, 300
 SEEDS = range(2)
 TAIL_SEEDS = range(6)
 DISTANCES = (12.0, 40.0, 1000.0)  # standard deviations from the mean
@@ -39,6 +38,16 @@ SETS = {"boston_housing": "Boston housing", "concrete": "concrete", "yacht": "ya
 SPLITS = range(5)
 _UNITS, _CENTERS = np.array([1.0, 10.0, 0.1, 1.0, 1.0]), np.array([0.0, 50.0, 3.0, 0.0, 0.0])
 _WAYS = ("with", "without")
+
+
+class Sizes(NamedTuple):
+    """Numbers of synthetic samples."""
+
+    train: int
+    test: int
+
+
+USUAL = Sizes(400, 300)
 
 
 class Split(NamedTuple):
@@ -59,14 +68,22 @@ class Split(NamedTuple):
     far: Array
 
 
-def main() -> None:
-    arguments = parser_of("far_values", __doc__).parse_args()
-    rows = rows_of(arguments.results / "far_values.jsonl", cases(), measure)
+def main(
+    argv: Sequence[str] | None = None,
+    chosen: Sequence[Figures] | None = None,
+    sizes: Sizes = USUAL,
+) -> None:
+    """Measure the chosen cases, or all of `cases`."""
+    arguments = parser_of("far_values", __doc__).parse_args(argv)
+    judged = partial(measure, sizes=sizes)
+    if chosen is None:
+        chosen = cases(at_hand(SETS))
+    rows = rows_of(arguments.results / "far_values.jsonl", chosen, judged)
     write_pages(arguments.results, {"far_values": page(rows)})
 
 
-def cases() -> list[Figures]:
-    """Return the arguments of `measure` for all tables."""
+def cases(sets: Sequence[str]) -> list[Figures]:
+    """Return the arguments of `measure` for all tables: of synthetic data, and of these sets."""
     single: list[Figures] = [
         {"group": "single", "effect": effect, "target": target, "seed": seed}
         for effect, target, seed in product(EFFECTS, TARGETS, SEEDS)
@@ -83,16 +100,15 @@ def cases() -> list[Figures]:
         ),
         *(
             {"group": "benchmark", "dataset": name, "seed": split}
-            for name in SETS
-            if datasets.where(name) is not None
+            for name in sets
             for split in SPLITS
         ),
     ]
 
 
-def measure(group: str, **case: float | str) -> Figures:
+def measure(group: str, sizes: Sizes, **case: float | str) -> Figures:
     """Score a model with bounds and one without."""
-    split = GROUPS[group](**case)
+    split = GROUPS[group](sizes, **case)
     return {
         "with": scored(split, fit_bounds),
         "without": scored(split, unbounded),
@@ -134,20 +150,20 @@ def unbounded(X: Array) -> InputBounds:
 # ---- The data
 
 
-def single(effect: str, target: str, seed: int, distance: float, where: str) -> Split:
+def single(sizes: Sizes, effect: str, target: str, seed: int, distance: float, where: str) -> Split:
     """Return samples of which two training and three test samples have a far value.
 
     A far value is a recording error if the effects are linear: the target does not follow it. If
     the effects are saturating, the value is true.
     """
     rng = np.random.default_rng(seed)
-    n = N_TRAIN + N_TEST
+    n = sum(sizes)
     Z, noise = rng.standard_normal((n, 5)), rng.standard_normal(n)
-    recorded, far = Z.copy(), np.zeros(N_TEST, dtype=bool)
+    recorded, far = Z.copy(), np.zeros(sizes.test, dtype=bool)
     if where != "test":
         recorded[7, 0], recorded[9, 1] = distance, -distance
     if where != "training":
-        test = recorded[N_TRAIN:]
+        test = recorded[sizes.train :]
         test[3, 0], test[5, 1], test[8, 2] = 1.1 * distance, distance, -distance
         far[[3, 5, 8]] = True
     if effect == "linear":
@@ -156,32 +172,33 @@ def single(effect: str, target: str, seed: int, distance: float, where: str) -> 
         bent = np.tanh(recorded)
         truth = 2.0 * bent[:, 0] + 1.4 * bent[:, 1] + bent[:, 2] * Z[:, 3]
     y = _target(truth + 0.3 * noise, target)
-    return _split(recorded * _UNITS + _CENTERS, y, far)
+    return _split(recorded * _UNITS + _CENTERS, y, far, sizes.train)
 
 
-def log_normal(effect: str, tail: float, seed: int) -> Split:
+def log_normal(sizes: Sizes, effect: str, tail: float, seed: int) -> Split:
     """Return samples with two log-normal features, without far values on purpose."""
     rng = np.random.default_rng(seed)
-    n = N_TRAIN + N_TEST
+    n = sum(sizes)
     Z, noise = rng.standard_normal((n, 4)), rng.standard_normal(n)
     X = np.concatenate([np.exp(tail * Z[:, :2]), Z[:, 2:]], axis=1)
     first = X[:, 0] / np.std(X[:, 0]) if effect == "linear" else Z[:, 0] + np.sin(2.0 * Z[:, 1])
-    return _split(X, first + Z[:, 2] + 0.2 * noise, np.zeros(N_TEST, dtype=bool))
+    return _split(X, first + Z[:, 2] + 0.2 * noise, np.zeros(sizes.test, dtype=bool), sizes.train)
 
 
-def trend(shape: str, target: str, seed: int) -> Split:
+def trend(sizes: Sizes, shape: str, target: str, seed: int) -> Split:
     """Return samples with linear effects, and test samples a little beyond the training range."""
     rng = np.random.default_rng(seed)
-    n = N_TRAIN + N_TEST
+    n = sum(sizes)
     X, noise = rng.uniform(-1.0, 1.0, (n, 3)), rng.standard_normal(n)
     if shape == "normal":
         X = np.clip(0.4 * rng.standard_normal((n, 3)), -1.0, 1.0)
-    X[N_TRAIN : N_TRAIN + N_TEST // 2, 0] = 1.0 + 2.0 * BEYOND * rng.uniform(size=N_TEST // 2)
+    beyond = sizes.test // 2
+    X[sizes.train : sizes.train + beyond, 0] = 1.0 + 2.0 * BEYOND * rng.uniform(size=beyond)
     y = _target(1.5 * X[:, 0] + X[:, 1] + 0.1 * noise, target)
-    return _split(X, y, np.arange(N_TEST) < N_TEST // 2)
+    return _split(X, y, np.arange(sizes.test) < beyond, sizes.train)
 
 
-def benchmark(dataset: str, seed: int) -> Split:
+def benchmark(_: Sizes, dataset: str, seed: int) -> Split:
     """Return a fixed split of a benchmark set."""
     X, y, X_test, y_test = load_split(dataset, seed)[:4]
     return Split(X, y, X_test, y_test, np.zeros(len(y_test), dtype=bool))
@@ -199,8 +216,8 @@ def _target(y: FloatArray, target: str) -> FloatArray:
     return np.exp(0.7 * y) if target == "positive" else y
 
 
-def _split(X: Array, y: Array, far: Array) -> Split:
-    return Split(X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:], far)
+def _split(X: Array, y: Array, far: Array, n: int) -> Split:
+    return Split(X[:n], y[:n], X[n:], y[n:], far)
 
 
 # ---- The page

@@ -43,8 +43,8 @@ Splits = Mapping[int, float]
 """A measure, by split."""
 
 
-def main() -> None:
-    folder = parser_of("gains", __doc__).parse_args().results
+def main(argv: Sequence[str] | None = None) -> None:
+    folder = parser_of("gains", __doc__).parse_args(argv).results
     names = ("auto", "field", "classification")
     auto, field, classes = (read_rows(folder / f"{name}.jsonl") for name in names)
     found = pages(auto, field, classes)
@@ -70,7 +70,9 @@ def small(rows: Sequence[Figures]) -> str:
     """Return a line per small set: splits that were in view, and those that were not."""
     lines = []
     for name, (title, decimals) in SMALL.items():
-        own = [r for r in rows if (r["dataset"], r["method"]) == (name, REGRESSOR)]
+        own = _own(rows, name)
+        if not own:
+            continue
         halves = [
             [row for row in own if row["split"] < FIRST_FRESH],
             [row for row in own if row["split"] >= FIRST_FRESH],
@@ -92,7 +94,7 @@ def large(rows: Sequence[Figures]) -> str:
     """Return a line per large set."""
     lines = []
     for name, (title, decimals) in LARGE.items():
-        own = [r for r in rows if (r["dataset"], r["method"]) == (name, REGRESSOR)]
+        own = _own(rows, name)
         lines.append(
             [
                 title,
@@ -112,6 +114,8 @@ def lead(rows: Sequence[Figures]) -> str:
     lines = []
     for name, (title, _) in (SMALL | LARGE).items():
         log_p = by_method(rows, name, "log_likelihood")
+        if not log_p:
+            continue
         own, *_ = log_p.pop(REGRESSOR), log_p.pop("PBP")
         best = max(log_p, key=lambda method: np.mean(list(log_p[method].values())))
         pair = shared(own, log_p[best])
@@ -128,7 +132,7 @@ def beside_trees(rows: Sequence[Figures]) -> str:
     """
     lines = []
     for name, (title, decimals) in sorted((SMALL | LARGE).items(), key=lambda kv: kv[1][0].lower()):
-        own = [r for r in rows if (r["dataset"], r["method"]) == (name, REGRESSOR)]
+        own = _own(rows, name)
         line = [title, f"{own[0]['n_train']:,}", str(len(own))]
         for measure, sign, digits in (("log_likelihood", 1, 2), ("rmse", -1, decimals)):
             values = by_method(rows, name, measure)
@@ -178,6 +182,11 @@ def of_classes(rows: Sequence[Figures]) -> str:
         "on all its splits",
     ]
     return table([*header, "ahead of it, on the splits that both have"], lines, texts=(0, 5)) + "\n"
+
+
+def _own(rows: Iterable[Figures], dataset: str) -> list[Figures]:
+    """Return the rows of `PBPRegressorCV` on a set."""
+    return [row for row in rows if (row["dataset"], row["method"]) == (dataset, REGRESSOR)]
 
 
 def by_method(rows: Iterable[Figures], dataset: str, measure: str) -> dict[str, dict[int, float]]:

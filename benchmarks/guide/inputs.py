@@ -16,58 +16,58 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 
 from benchmarks.clock import median, say, seconds_per_call, timed
-from benchmarks.guide.pages import Figures, parser_of, write
+from benchmarks.guide.pages import Figures, at_hand, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressor, metrics
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
-from probprop_lab import datasets
 from probprop_lab.experiments.beyond.missing import with_holes
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Loader, Parts, load_split
 
 SETS = ("boston_housing", "concrete", "energy", "wine_red", "yacht")
 SHARE = 0.3  # of the entries of X that are deleted
 WIDTHS = (0.3, 1.0)  # standard deviations of the inputs, as shares of the features'
 
-_N_DRAWS = 1_000  # of the inputs, with which a width is compared
 _N_ROWS = 50  # test rows whose width is measured
-_N_IMPUTERS = 10
 _FROM_OTHERS = [1, 3, 4]  # surface, roof and height of energy: they follow from its shape
-_N_PAIRS = 9  # of timings
 
 
-def main() -> None:
-    parser = parser_of("inputs", __doc__)
+def main(argv: Sequence[str] | None = None, load: Loader = load_split) -> None:
+    parser = parser_of("inputs", __doc__, at_hand(SETS))
     parser.add_argument("--splits", type=int, default=20, help="of energy")
     parser.add_argument("--few", type=int, default=8, help="splits of the other comparison")
-    arguments = parser.parse_args()
-    sets = [name for name in SETS if datasets.where(name) is not None]
-    figures: Figures = {}
+    parser.add_argument("--draws", type=int, default=1_000, help="of the inputs, for a width")
+    parser.add_argument("--imputers", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=9, help="of timings")
+    arguments = parser.parse_args(argv)
+    sets, few = arguments.sets, range(arguments.few)
+    figures: Figures = {"n_draws": arguments.draws, "n_pairs": arguments.pairs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of few rounds of the imputer
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         say("widths")
-        figures["widths"] = {name: widths(*load_split(name, 0)) for name in sets}
+        figures["widths"] = {name: widths(*load(name, 0), n_draws=arguments.draws) for name in sets}
         say("missing entries integrated over")
-        figures["integrated"] = {
-            name: [integrated(name, k) for k in range(arguments.few)] for name in sets
-        }
+        figures["integrated"] = {name: [integrated(load(name, k), k) for k in few] for name in sets}
         if "energy" in sets:
             say("energy imputed")
-            splits = range(arguments.splits)
-            figures["imputed"] = [imputed(k) for k in splits]
-            figures["without"] = [without_what_follows(k) for k in splits]
+            of_energy = [(load("energy", k), k) for k in range(arguments.splits)]
+            figures["imputed"] = [imputed(*each, arguments.imputers) for each in of_energy]
+            figures["without"] = [without_what_follows(*each) for each in of_energy]
         if "concrete" in sets:
             say("cost")
-            figures["cost"] = {str(hidden): cost(hidden) for hidden in ((50,), (50, 50))}
+            X, y, _, _ = load("concrete", 0)
+            figures["cost"] = {
+                str(hidden): cost(X, y, hidden, arguments.pairs) for hidden in ((50,), (50, 50))
+            }
     write(arguments.results, "inputs", figures, pages(figures))
 
 
 # ---- How wide
 
 
-def widths(X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Figures:
+def widths(X_train: Array, y_train: Array, X_test: Array, y_test: Array, n_draws: int) -> Figures:
     """Return medians over rows of epistemic_std over what draws of the inputs give."""
     rng = np.random.default_rng(0)
     rows, scales = X_test[:_N_ROWS], X_train.std(axis=0)
@@ -76,7 +76,9 @@ def widths(X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Figu
         model = PBPRegressor(hidden, random_state=0).fit(X_train, y_train)
         for width in WIDTHS:
             std = width * scales
-            drawn = drawn_std(model, lambda rng, std=std: rows + std * normal(rng, rows), rng)
+            drawn = drawn_std(
+                model, lambda rng, std=std: rows + std * normal(rng, rows), rng, n_draws
+            )
             integrated = model.predict_distribution(rows, X_std=std).epistemic_std
             found[f"{what} {width}"] = ratio(integrated, drawn)
             found[f"{what} {width} propagated"] = ratio(propagated(model, rows, std), drawn)
@@ -87,7 +89,7 @@ def widths(X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Figu
     def filled(rng: np.random.Generator) -> FloatArray:
         return np.where(np.isnan(holed), means + stds * normal(rng, rows), holed)
 
-    drawn = drawn_std(model, filled, rng)
+    drawn = drawn_std(model, filled, rng, n_draws)
     predicted = model.predict_distribution(holed)
     found["missing"] = ratio(predicted.epistemic_std, drawn)
     found["missing, std"] = ratio(predicted.std, np.hypot(drawn, predicted.aleatoric_std))
@@ -98,9 +100,10 @@ def drawn_std(
     model: PBPRegressor,
     draw: Callable[[np.random.Generator], FloatArray],
     rng: np.random.Generator,
+    n_draws: int,
 ) -> FloatArray:
     """Return the standard deviation of the mixture over drawn inputs, (n,): the oracle."""
-    drawn = [model.predict_distribution(draw(rng)) for _ in range(_N_DRAWS)]
+    drawn = [model.predict_distribution(draw(rng)) for _ in range(n_draws)]
     means = np.stack([p.mean for p in drawn])
     variances = np.stack([p.epistemic_std**2 for p in drawn])
     return np.sqrt(variances.mean(axis=0) + means.var(axis=0))
@@ -126,11 +129,11 @@ def ratio(ours: FloatArray, drawn: FloatArray) -> float:
 # ---- Missing entries
 
 
-def integrated(name: str, split: int) -> dict[str, float]:
+def integrated(parts: Parts, split: int) -> dict[str, float]:
     """Return by how much integrating over missing entries raises the log-likelihood."""
     gains = {}
     for share in (0.1, SHARE):
-        X_train, y_train, X_test, y_test = _holed(name, split, share)
+        X_train, y_train, X_test, y_test = _holed(parts, split, share)
         model = PBPRegressor(missing="marginalize", random_state=split).fit(X_train, y_train)
         means, stds = np.nanmean(X_train, axis=0), np.nanstd(X_train, axis=0)
         holes = np.isnan(X_test)
@@ -142,9 +145,9 @@ def integrated(name: str, split: int) -> dict[str, float]:
     return gains
 
 
-def imputed(split: int) -> Figures:
+def imputed(parts: Parts, split: int, n_imputers: int) -> Figures:
     """Return the scores of the treatments of missing values of energy."""
-    X_train, y_train, X_test, y_test = _holed("energy", split, SHARE)
+    X_train, y_train, X_test, y_test = _holed(parts, split, SHARE)
 
     def scores(train: Array, test: Array, train_std: Any = None, test_std: Any = None) -> Figures:
         gaps = "marginalize" if np.isnan(train).any() else "error"
@@ -155,7 +158,7 @@ def imputed(split: int) -> Figures:
     simple = SimpleImputer().fit(X_train)
     imputers = [
         IterativeImputer(sample_posterior=True, max_iter=5, random_state=seed).fit(X_train)
-        for seed in range(_N_IMPUTERS)
+        for seed in range(n_imputers)
     ]
     draws = [np.array([i.transform(X) for i in imputers]) for X in (X_train, X_test)]
     means, stds = [d.mean(axis=0) for d in draws], [d.std(axis=0) for d in draws]
@@ -167,9 +170,9 @@ def imputed(split: int) -> Figures:
     }
 
 
-def without_what_follows(split: int) -> Figures:
+def without_what_follows(parts: Parts, split: int) -> Figures:
     """Return the same two of energy without the features that follow from others."""
-    X_train, y_train, X_test, y_test = _holed("energy", split, SHARE)
+    X_train, y_train, X_test, y_test = _holed(parts, split, SHARE)
     X_train, X_test = (np.delete(X, _FROM_OTHERS, axis=1) for X in (X_train, X_test))
     simple = SimpleImputer().fit(X_train)
     model = PBPRegressor(random_state=split).fit(simple.transform(X_train), y_train)
@@ -180,9 +183,9 @@ def without_what_follows(split: int) -> Figures:
     }
 
 
-def _holed(name: str, split: int, share: float) -> tuple[Array, Array, Array, Array]:
+def _holed(parts: Parts, split: int, share: float) -> Parts:
     """Return a split with the holes of `probprop reproduce missing`."""
-    X_train, y_train, X_test, y_test = load_split(name, split)
+    X_train, y_train, X_test, y_test = parts
     rng = np.random.default_rng(split)
     holed = [with_holes(X, share, rng) for X in (X_train, X_test)]
     return holed[0], y_train, holed[1], y_test
@@ -198,9 +201,8 @@ def _scores(predicted: Any, y: Array) -> dict[str, float]:
 # ---- Cost
 
 
-def cost(hidden: tuple[int, ...]) -> dict[str, float]:
+def cost(X: Array, y: Array, hidden: tuple[int, ...], n_pairs: int) -> dict[str, float]:
     """Return how many times as long fits and predictions of concrete take, medians of pairs."""
-    X, y, _, _ = load_split("concrete", 0)
     holed, std = with_holes(X, SHARE, np.random.default_rng(0)), 0.1 * X.std(axis=0)
     known = PBPRegressor(hidden, random_state=0)
     gaps = PBPRegressor(hidden, missing="marginalize", random_state=0)
@@ -209,7 +211,7 @@ def cost(hidden: tuple[int, ...]) -> dict[str, float]:
         lambda: known.fit(X, y, X_std=std),
         lambda: gaps.fit(holed, y),
     ]
-    fits = [[timed(fit)[0] for fit in work] for _ in range(_N_PAIRS)]
+    fits = [[timed(fit)[0] for fit in work] for _ in range(n_pairs)]
     known.fit(X, y)
     calls = [
         [
@@ -217,7 +219,7 @@ def cost(hidden: tuple[int, ...]) -> dict[str, float]:
             seconds_per_call(lambda: gaps.predict(holed, return_std=True), 20),
             seconds_per_call(lambda: known.predict(X, return_std=True, X_std=std), 1),
         ]
-        for _ in range(_N_PAIRS)
+        for _ in range(n_pairs)
     ]
     return {
         "fit with `X_std`": median([b / a for a, b, _ in fits]),
@@ -237,7 +239,7 @@ def pages(figures: Figures) -> dict[str, str]:
     if "imputed" in figures:
         found["inputs_imputed"] = _imputed_page(figures)
     if "cost" in figures:
-        found["inputs_cost"] = _cost_page(figures["cost"])
+        found["inputs_cost"] = _cost_page(figures["cost"], figures["n_pairs"])
     return found
 
 
@@ -268,10 +270,11 @@ def _width_page(figures: Figures) -> str:
         [
             table(["", "`epistemic_std` / drawn (median)"], rows),
             "",
-            f"Split 0 of {', '.join(by_set)}; {_N_DRAWS:,} draws of the inputs of {_N_ROWS} test "
-            f"rows; the least and the largest of the sets. Integrating over missing entries "
-            f"instead of propagating them changes the log-likelihood by {mean([min(gains)], 2)} to "
-            f"{mean([max(gains)], 2)} (means over {n} splits of each set, 10 and 30 % missing).",
+            f"Split 0 of {', '.join(by_set)}; {figures['n_draws']:,} draws of the inputs of "
+            f"{_N_ROWS} test rows; the least and the largest of the sets. Integrating over "
+            f"missing entries instead of propagating them changes the log-likelihood by "
+            f"{mean([min(gains)], 2)} to {mean([max(gains)], 2)} (means over {n} splits of each "
+            "set, 10 and 30 % missing).",
             "",
         ]
     )
@@ -301,14 +304,14 @@ def _imputed_page(figures: Figures) -> str:
     )
 
 
-def _cost_page(found: dict[str, dict[str, float]]) -> str:
+def _cost_page(found: dict[str, dict[str, float]], n_pairs: int) -> str:
     one, two = found.values()
     rows = [[what, _times(one[what]), _times(two[what])] for what in one if what != "microseconds"]
     return "\n".join(
         [
             table(["times as long as with known inputs", "one layer of 50", "two"], rows),
             "",
-            f"Concrete, 927 rows, 8 features; medians of {_N_PAIRS} interleaved pairs, processor "
+            f"Concrete, 927 rows, 8 features; medians of {n_pairs} interleaved pairs, processor "
             f"time. A prediction with `X_std` takes {one['microseconds']:.0f} µs per row with one "
             "layer.",
             "",

@@ -8,6 +8,7 @@ rows do.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,16 +50,18 @@ _N_FOLDS, _N_SEEDS = 10, 20
 _N_LABELLED = 90  # rows with weights
 
 
-def main() -> None:
-    parser = parser_of("labels", __doc__)
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = parser_of("labels", __doc__, list(SETS | WEIGHTED))
     parser.add_argument("--folds", type=int, default=_N_FOLDS)
     parser.add_argument("--seeds", type=int, default=_N_SEEDS)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of the others with their defaults
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         folds: dict[str, dict[str, Figures]] = {}
         for name, read in SETS.items():
+            if name not in arguments.sets:
+                continue
             say(name)
             X, y = read(return_X_y=True)
             folds[name] = {
@@ -73,6 +76,7 @@ def main() -> None:
             "weights": {
                 name: [weighted(*read(return_X_y=True), seed) for seed in seeds]
                 for name, read in WEIGHTED.items()
+                if name in arguments.sets
             },
         }
     write(arguments.results, "labels", written, pages(written))
@@ -113,12 +117,12 @@ def pictures_of_noise() -> Figures:
     }
 
 
-def weighted(X: Array, y: Array, seed: int) -> Figures:
-    """Return the test log-likelihood, for three ways to give weights of 1, 2 or 5."""
+def weighted(X: Array, y: Array, seed: int, choices: Sequence[float] = (1.0, 2.0, 5.0)) -> Figures:
+    """Return the test log-likelihood, for three ways to give weights, which are whole numbers."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     train, test = order[:_N_LABELLED], order[_N_LABELLED:]
-    weights = rng.choice([1.0, 2.0, 5.0], len(train))
+    weights = rng.choice(choices, len(train))
     repeated = np.repeat(train, weights.astype(int))
     ways = {
         "weights": (train, weights, 10),

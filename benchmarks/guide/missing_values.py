@@ -9,11 +9,13 @@ files are not at hand are left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
+from benchmarks.guide.pages import Figures, at_hand, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from probprop import PBPRegressorCV
 from probprop._types import Array
@@ -34,21 +36,23 @@ SHARE = 0.25  # of the values that are deleted
 _MOST = 1_200  # samples of a set, of which a third is for testing
 
 
-def main() -> None:
-    arguments = parser_of("missing_values", __doc__).parse_args()
+def main(argv: Sequence[str] | None = None, load: Callable[[str], Any] = datasets.load) -> None:
+    parser = parser_of("missing_values", __doc__, at_hand(SETS))
+    parser.add_argument("--splits", type=int, default=SPLITS, help="of each set")
+    arguments = parser.parse_args(argv)
     cases = [
         {"dataset": name, "split": split}
-        for name in SETS
-        if datasets.where(name) is not None
-        for split in range(SPLITS)
+        for name in arguments.sets
+        for split in range(arguments.splits)
     ]
-    rows = rows_of(arguments.results / "missing_values.jsonl", cases, measure)
+    judged = partial(measure, load=load)
+    rows = rows_of(arguments.results / "missing_values.jsonl", cases, judged)
     write_pages(arguments.results, {"missing_values": page(rows)})
 
 
-def measure(dataset: str, split: int) -> Figures:
+def measure(dataset: str, split: int, load: Callable[[str], Any]) -> Figures:
     """Return RMSE and coverage without a feature, each in turn, and with a quarter deleted."""
-    data = datasets.load(dataset)
+    data = load(dataset)
     X, y = data.X, data.y.reshape(len(data.y), -1)[:, 0]
     drawn = np.random.default_rng(split).permutation(len(y))[:_MOST]
     train, test = np.split(drawn, [2 * len(drawn) // 3])

@@ -8,6 +8,7 @@ ones on the first fixed splits, and ``noises_outliers.md`` and ``noises_cost.md`
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressor, metrics
 from probprop._types import FloatArray
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Loader, Parts, load_split
 
 SETS = ("boston_housing", "concrete", "energy", "wine_red", "yacht")
 NOISES: tuple[Literal["constant", "input"], ...] = ("constant", "input")
@@ -32,7 +33,6 @@ _N_SPLITS = 10
 _N_NEW = 10_000
 _N_PASSES = 20  # of the motorcycle's rows, after the fit
 _SHARE, _SHIFT = 0.02, 100.0  # of the targets are outliers; in standard deviations
-_N_PAIRS = 15
 
 
 def trumpet(n: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -77,9 +77,9 @@ def motorcycle(n_repeats: int) -> dict[str, float]:
     return {way: float(np.concatenate(found).mean()) for way, found in scores.items()}
 
 
-def tails(dataset: str, split: int) -> dict[str, Figures]:
+def tails(parts: Parts, split: int) -> dict[str, Figures]:
     """Fit both tails to a split, as it is and with outliers; score on its clean test rows."""
-    X, y, X_test, y_test = load_split(dataset, split)
+    X, y, X_test, y_test = parts
     rng = np.random.default_rng(split)
     wild = np.array(y)
     wild[rng.choice(len(y), round(_SHARE * len(y)), replace=False)] += _SHIFT * y.std()
@@ -119,33 +119,34 @@ def outliers() -> Figures:
     return found
 
 
-def prediction_cost() -> float:
+def prediction_cost(n_pairs: int) -> float:
     """Return how many times as long as with constant noise a prediction takes, on diabetes."""
     X, y = load_diabetes(return_X_y=True)
     constant, own = (PBPRegressor(noise=noise, random_state=0).fit(X, y) for noise in NOISES)
     pairs = [
         [seconds_per_call(partial(m.predict, X, return_std=True), 20) for m in (constant, own)]
-        for _ in range(_N_PAIRS)
+        for _ in range(n_pairs)
     ]
     return median([after / before for before, after in pairs])
 
 
-def main() -> None:
-    parser = parser_of("noises", __doc__)
+def main(argv: Sequence[str] | None = None, load: Loader = load_split) -> None:
+    parser = parser_of("noises", __doc__, SETS)
     parser.add_argument("--splits", type=int, default=_N_SPLITS, help="of each set")
     parser.add_argument("--repeats", type=int, default=2, help="of the motorcycle's ten folds")
-    arguments = parser.parse_args()
+    parser.add_argument("--pairs", type=int, default=15, help="of timings")
+    arguments = parser.parse_args(argv)
     written: Figures = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         say("synthetic data and the motorcycle")
         written["held"] = held()
         written["outliers"] = outliers()
-        written["prediction"] = prediction_cost()
+        written["prediction"] = prediction_cost(arguments.pairs)
         written["motorcycle"] = motorcycle(arguments.repeats)
-        for dataset in SETS:
+        for dataset in arguments.sets:
             say(f"tails: {dataset}")
-            runs = [tails(dataset, split) for split in range(arguments.splits)]
+            runs = [tails(load(dataset, split), split) for split in range(arguments.splits)]
             written.setdefault("tails", {})[dataset] = runs
     write(arguments.results, "noises", written, pages(written))
 

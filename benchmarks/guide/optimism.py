@@ -7,13 +7,15 @@ samples. ``docs/results/optimism.md`` is the table; rows, one per set, are in ``
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
+from benchmarks.guide.pages import Figures, at_hand, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from probprop import PBPRegressorCV
 from probprop._types import Array, FloatArray
@@ -27,29 +29,33 @@ SETS = {
     "wine_red": "wine (red)",
 }
 N_SPLITS = 10
-_BUDGET = "good"
 _SCORES = ("log_p", "square", "crps")  # of each sample
 
-
-def main() -> None:
-    arguments = parser_of("optimism", __doc__).parse_args()
-    cases = [{"dataset": name} for name in SETS if datasets.where(name) is not None]
-    rows = rows_of(arguments.results / "optimism.jsonl", cases, measure)
-    write_pages(arguments.results, {"optimism": page(rows)})
+Whole = tuple[Array, Array, list[tuple[Array, Array]]]  # X, y, and the samples of each split
 
 
-def data_of(dataset: str) -> tuple[Array, Array, list[tuple[Array, Array]]]:
+def data_of(dataset: str) -> Whole:
     """Return X, y and the rows to fit and to test of the fixed splits."""
     found = datasets.load(dataset)
     return found.X, found.y, list(datasets.splits(dataset))[:N_SPLITS]
 
 
-def measure(dataset: str) -> Figures:
+def main(argv: Sequence[str] | None = None, load: Callable[[str], Whole] = data_of) -> None:
+    parser = parser_of("optimism", __doc__, at_hand(SETS))
+    parser.add_argument("--budget", default="good", help="of the fits")
+    arguments = parser.parse_args(argv)
+    cases = [{"dataset": name} for name in arguments.sets]
+    judged = partial(measure, budget=arguments.budget, load=load)
+    rows = rows_of(arguments.results / "optimism.jsonl", cases, judged)
+    write_pages(arguments.results, {"optimism": page(rows)})
+
+
+def measure(dataset: str, budget: Any, load: Callable[[str], Whole]) -> Figures:
     """Compare the scores of samples that are out of fold in some splits and tested in others."""
-    X, y, splits = data_of(dataset)
+    X, y, splits = load(dataset)
     out_of_fold, tested, few = (np.full((len(splits), len(_SCORES), len(y)), np.nan) for _ in "abc")
     for split, (train, test) in enumerate(splits):
-        model = PBPRegressorCV(budget=_BUDGET, random_state=split).fit(X[train], y[train])
+        model = PBPRegressorCV(budget=budget, random_state=split).fit(X[train], y[train])
         rows = train[model.oof_rows_]
         out_of_fold[split][:, rows] = scores_of(model.oof_predictive_, y[rows])
         tested[split][:, test] = scores_of(model.predict_distribution(X[test]), y[test])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,23 +83,6 @@ def packages() -> dict[str, Package]:
     return found
 
 
-def main() -> None:
-    parser = parser_of("packages", __doc__)
-    parser.add_argument("--splits", type=int, default=10)
-    arguments = parser.parse_args()
-    found: Figures = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of convergence, and what the checks provoke
-        for name, package in packages().items():
-            say(name)
-            found[name] = {
-                "splits": [evaluate(package, k) for k in range(arguments.splits)],
-                "far": far(package),
-                "failed": failed(package.model) if package.checked else None,
-            }
-    write(arguments.results, "packages", found, {"packages": page(found)})
-
-
 def evaluate(package: Package, split: int) -> Figures:
     """Fit on four fifths, features and target standardized by them; score in target units."""
     parts = train_test_split(*load_diabetes(return_X_y=True), test_size=0.2, random_state=split)
@@ -131,6 +114,28 @@ def failed(model: Any) -> list[str]:
     """Return the names of the checks of scikit-learn that a model fails."""
     checks = check_estimator(clone(model), on_fail=None)
     return [check["check_name"] for check in checks if check["status"] == "failed"]
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    models: Mapping[str, Package] | None = None,
+    failing: Callable[[Any], list[str]] = failed,
+) -> None:
+    """Score these models, or all that are installed."""
+    parser = parser_of("packages", __doc__)
+    parser.add_argument("--splits", type=int, default=10)
+    arguments = parser.parse_args(argv)
+    found: Figures = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of convergence, and what the checks provoke
+        for name, package in (models or packages()).items():
+            say(name)
+            found[name] = {
+                "splits": [evaluate(package, k) for k in range(arguments.splits)],
+                "far": far(package),
+                "failed": failing(package.model) if package.checked else None,
+            }
+    write(arguments.results, "packages", found, {"packages": page(found)})
 
 
 def page(found: Figures) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.clock import say
 from benchmarks.machine import machine
+from probprop_lab import datasets
 from probprop_lab.results import appending, read_rows
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -17,12 +18,21 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
 Figures = dict[str, Any]
 
 
-def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
-    """Return the arguments of a module of figures, with `--results`."""
+def at_hand(names: Iterable[str]) -> list[str]:
+    """Return the benchmark sets among these whose files are on this machine."""
+    return [name for name in names if datasets.where(name) is not None]
+
+
+def parser_of(
+    name: str, description: str | None, sets: Sequence[str] = ()
+) -> argparse.ArgumentParser:
+    """Return the arguments of a module of figures: `--results`, and `--sets` where it has any."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.guide.{name}", description=description
     )
     parser.add_argument("--results", type=Path, default=FOLDER, help="the folder to write to")
+    if sets:
+        parser.add_argument("--sets", nargs="+", default=sets, help=f"default: {' '.join(sets)}")
     return parser
 
 

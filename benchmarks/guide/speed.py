@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.__main__ import RESULTS
@@ -21,11 +22,11 @@ from benchmarks.outcome import rate
 _NETWORK = "(13, 50)"
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.guide.speed", description=__doc__)
     parser.add_argument("--measured", type=Path, default=RESULTS, help="what `make bench` wrote")
     parser.add_argument("--results", type=Path, default=FOLDER, help="the folder to write to")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     if not arguments.measured.exists():
         parser.error(f"{arguments.measured} is not there: run `make bench` first")
     figures = taken(json.loads(arguments.measured.read_text()))

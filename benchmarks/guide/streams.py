@@ -8,7 +8,7 @@ does, ``streams_once.md`` networks of one to three layers that see every row of 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -36,10 +36,10 @@ class Rows(NamedTuple):
     y: FloatArray
 
 
-def made(seed: int) -> tuple[Rows, Rows]:
-    """Return 10,000 rows of Friedman's function with noise 1, and 2,000 to test."""
-    X, y = make_friedman1(_N_TRAIN + _N_TEST, n_features=10, noise=1.0, random_state=seed)
-    return Rows(X[:_N_TRAIN], y[:_N_TRAIN]), Rows(X[_N_TRAIN:], y[_N_TRAIN:])
+def made(seed: int, n_train: int) -> tuple[Rows, Rows]:
+    """Return rows of Friedman's function with noise 1, and 2,000 to test."""
+    X, y = make_friedman1(n_train + _N_TEST, n_features=10, noise=1.0, random_state=seed)
+    return Rows(X[:n_train], y[:n_train]), Rows(X[n_train:], y[n_train:])
 
 
 # ---- The orders of the rows
@@ -150,18 +150,20 @@ ONCE = {
 }
 
 
-def error_of_once(case: Case, seed: int, n_layers: int) -> float:
+def error_of_once(case: Case, seed: int, n_layers: int, boston: Rows) -> float:
     """Return the RMSE on all rows of Boston, in standard deviations of the target."""
-    X, y = load_all("boston_housing")
+    X, y = boston
     order = np.random.RandomState(seed).permutation(len(y))
     model = PBPRegressor((50,) * n_layers, random_state=seed, **case.params)
     case.learn(model, Rows(X[order], y[order]))
     return float(metrics.rmse(y, model.predict(X)) / y.std())
 
 
-def load_all(name: str) -> Rows:
-    """Return a benchmark set whole."""
-    found = datasets.load(name)
+def load_boston() -> Rows | None:
+    """Return all rows of Boston, or None if its file is not at hand."""
+    if datasets.where("boston_housing") is None:
+        return None
+    found = datasets.load("boston_housing")
     return Rows(found.X, found.y)
 
 
@@ -216,9 +218,9 @@ def drift_page(drift: dict[str, dict[str, list[float]]]) -> dict[str, str]:
     return {"streams_drift": table(["", "gradual drift", "sudden drift"], rows) + "\n"}
 
 
-def evaluate(case: Case, seed: int) -> Figures:
+def evaluate(case: Case, seed: int, n_train: int) -> Figures:
     """Train on the rows of a seed as a case says, and score on new ones."""
-    rows, test = made(seed)
+    rows, test = made(seed, n_train)
     model = PBPRegressor(random_state=seed, **case.params)
     order = case.order(rows)
     case.learn(model, Rows(rows.X[order], rows.y[order]))
@@ -231,11 +233,12 @@ def evaluate(case: Case, seed: int) -> Figures:
     }
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None, load: Callable[[], Rows | None] = load_boston) -> None:
     parser = parser_of("streams", __doc__)
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
+    parser.add_argument("--rows", type=int, default=_N_TRAIN, help="of Friedman's function")
     parser.add_argument("--many", type=int, default=60, help="seeds on Boston")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     found: dict[str, dict[str, list[Figures]]] = {}
     known: dict[int, list[Figures]] = {}  # what two tables share is run once
     with warnings.catch_warnings():
@@ -245,14 +248,16 @@ def main() -> None:
             for title, case in cases.items():
                 say(f"{name}: {title}")
                 if id(case) not in known:
-                    known[id(case)] = [evaluate(case, seed) for seed in range(arguments.seeds)]
+                    known[id(case)] = [
+                        evaluate(case, seed, arguments.rows) for seed in range(arguments.seeds)
+                    ]
                 found[name][title] = known[id(case)]
         once: dict[str, list[list[float]]] = {}
-        if datasets.where("boston_housing") is not None:
+        if (boston := load()) is not None:
             for title, case in ONCE.items():
                 say(f"once: {title}")
                 seeds = range(arguments.many)
-                once[title] = [[error_of_once(case, k, n) for k in seeds] for n in LAYERS]
+                once[title] = [[error_of_once(case, k, n, boston) for k in seeds] for n in LAYERS]
         drift: dict[str, dict[str, list[float]]] = {}
         for title, params in DRIFT.items():
             say(f"drift: {title}")

@@ -6,6 +6,7 @@ fits have the same parameters and seeds; energy's splits are the first fixed one
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -56,14 +57,14 @@ def loads() -> FloatArray:
     return both
 
 
-def strangers(seed: int) -> Data:
+def strangers(seed: int, n: int = _N_ROWS) -> Data:
     """Return two targets, each a smooth function of four features of its own, and noise."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((2 * _N_ROWS, 8))
+    X = rng.standard_normal((2 * n, 8))
     a, b = X[:, :4].T, X[:, 4:].T
     smooth = [np.sin(2.0 * x[0]) + x[1] * x[2] + np.tanh(x[3]) for x in (a, b)]
-    Y = np.column_stack(smooth) + _NOISE_STD * rng.standard_normal((2 * _N_ROWS, 2))
-    return Data(X[:_N_ROWS], Y[:_N_ROWS], X[_N_ROWS:], Y[_N_ROWS:])
+    Y = np.column_stack(smooth) + _NOISE_STD * rng.standard_normal((2 * n, 2))
+    return Data(X[:n], Y[:n], X[n:], Y[n:])
 
 
 def evaluate(data: Data, seed: int, together: bool, **params: Any) -> Figures:
@@ -82,31 +83,32 @@ def evaluate(data: Data, seed: int, together: bool, **params: Any) -> Figures:
     }
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None, load: Callable[[int], Data] = energy) -> None:
     parser = parser_of("targets", __doc__)
     parser.add_argument("--repetitions", type=int, default=N_REPETITIONS)
-    arguments = parser.parse_args()
-    repetitions = range(arguments.repetitions)
+    parser.add_argument("--rows", type=int, default=_N_ROWS, help="of the synthetic targets")
+    arguments = parser.parse_args(argv)
+    repetitions, n = range(arguments.repetitions), arguments.rows
     found: dict[str, dict[str, list[Figures]]] = {}
     for setting, params in SETTINGS.items():
         say(f"energy, {setting}")
         found[setting] = {
-            way: [evaluate(energy(k), k, way == "both", **params) for k in repetitions]
+            way: [evaluate(load(k), k, way == "both", **params) for k in repetitions]
             for way in ("each", "both")
         }
     say("targets with nothing in common")
     made = {
-        "each": [evaluate(strangers(k), k, False) for k in repetitions],
-        "both": [evaluate(strangers(k), k, True) for k in repetitions],
+        "each": [evaluate(strangers(k, n), k, False) for k in repetitions],
+        "both": [evaluate(strangers(k, n), k, True) for k in repetitions],
         "both, 100 units": [
-            evaluate(strangers(k), k, True, hidden_layer_sizes=(100,)) for k in repetitions
+            evaluate(strangers(k, n), k, True, hidden_layer_sizes=(100,)) for k in repetitions
         ],
     }
     written = {"energy": found, "made": made}
-    write(arguments.results, "targets", written, {"targets": page(written)})
+    write(arguments.results, "targets", written, {"targets": page(written, n)})
 
 
-def page(written: Figures) -> str:
+def page(written: Figures, n_rows: int) -> str:
     """Return the table of energy and the sentence on the made targets."""
     rows = []
     for setting, runs_of in written["energy"].items():
@@ -145,7 +147,7 @@ def page(written: Figures) -> str:
             "",
             f"One network takes {min(shares):.1f} to {max(shares):.1f} times the processor "
             f"seconds of two. Over {n} draws of synthetic targets with nothing in common, "
-            f"{_N_ROWS:,} rows to fit, the log-likelihood per target of one network of 50 units "
+            f"{n_rows:,} rows to fit, the log-likelihood per target of one network of 50 units "
             f"for both, minus two of 50, is {difference(per_target['both'], each, 3)}; of "
             f"one of 100 units, {difference(per_target['both, 100 units'], each, 3)}.",
             "",

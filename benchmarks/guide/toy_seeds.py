@@ -6,6 +6,8 @@ with both priors of the noise, and ``toy_noise.md`` which noise each method sees
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from benchmarks.guide.pages import Figures, parser_of, write_pages
@@ -15,8 +17,8 @@ from probprop_lab.experiments import read_results
 TRUTHS, METHODS = ("HMC weak", "HMC"), ("PBP", "VI")
 
 
-def main() -> None:
-    arguments = parser_of("toy_seeds", __doc__).parse_args()
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser_of("toy_seeds", __doc__).parse_args(argv)
     rows = list(read_results(arguments.results / "toy.jsonl").values())
     write_pages(arguments.results, pages(rows))
 

@@ -6,6 +6,8 @@ the momentum, as in the paper; and found by the search, as in the experiments. A
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from benchmarks.clock import say
@@ -15,7 +17,7 @@ from benchmarks.paired import mean
 from probprop import metrics
 from probprop_lab.baselines import VariationalRegressor, tuned
 from probprop_lab.baselines.tuning import VARIATIONAL_SPACE
-from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.benchmark import Loader, Parts, load_split
 from probprop_lab.experiments.paper import printed
 
 SPLITS = {"yacht": 4, "energy": 2}
@@ -23,22 +25,28 @@ STARTS = (0.1, 0.2, 0.5, None)  # None: found by the search
 _N_ITER = 30
 
 
-def main() -> None:
-    parser = parser_of("vi_starts", __doc__)
+def main(
+    argv: Sequence[str] | None = None,
+    load: Loader = load_split,
+    starts: Sequence[float | None] = STARTS,
+) -> None:
+    parser = parser_of("vi_starts", __doc__, list(SPLITS))
+    parser.add_argument("--splits", type=int, default=max(SPLITS.values()), help="at most")
     parser.add_argument("--evaluations", type=int, default=_N_ITER, help="of each search")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     rows = []
-    for name, n_splits in SPLITS.items():
-        for start in STARTS:
+    for name in arguments.sets:
+        splits = range(min(SPLITS[name], arguments.splits))
+        for start in starts:
             say(f"{name}, {start or 'searched'}")
-            rows += [evaluate(name, k, start, arguments.evaluations) for k in range(n_splits)]
+            rows += [evaluate(load(name, k), name, k, start, arguments.evaluations) for k in splits]
     written = {"rows": rows}
     write(arguments.results, "vi_starts", written, {"vi_starts": page(rows)})
 
 
-def evaluate(name: str, split: int, start: float | None, n_iter: int) -> Figures:
+def evaluate(parts: Parts, name: str, split: int, start: float | None, n_iter: int) -> Figures:
     """Search and fit on the training set of a split; score on its test set."""
-    X_train, y_train, X_test, y_test = load_split(name, split)
+    X_train, y_train, X_test, y_test = parts
     space = dict(VARIATIONAL_SPACE)
     model = VariationalRegressor((50,))
     if start is not None:
@@ -60,7 +68,7 @@ def page(rows: list[Figures]) -> str:
     """Return one line per set and start, next to what the paper prints for all splits."""
     lines = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
-        for start in STARTS:
+        for start in dict.fromkeys(row["start"] for row in rows):
             runs = [row for row in rows if (row["dataset"], row["start"]) == (name, start)]
             lines.append(
                 [

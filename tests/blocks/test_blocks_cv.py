@@ -14,7 +14,6 @@ from block_rows import cut, made, network, same
 from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, fit, load
 from probprop._types import Array
-from probprop.data import fitting
 from probprop.data.scratch import LEAST, Scratch
 from probprop.data.shards import Folds
 from probprop.estimators.cv import policy
@@ -82,10 +81,8 @@ def test_weights_and_errors_are_columns_of_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_disk")
-def test_choice_on_a_sample_networks_on_all_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fitting, "SAMPLE", 800)
+def test_choice_on_a_sample_networks_on_all_rows(tmp_path: Path, limits: Limits) -> None:
+    limits.selected_on(800)
     X, y = made(3000)
     new_X, new_y = made(1000, seed=1)
     shares: list[float] = []

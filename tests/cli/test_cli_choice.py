@@ -16,7 +16,6 @@ from rich.console import Console
 from cli_tables import call, homes
 from limits import Limits
 from probprop import (
-    Candidate,
     PBPClassifier,
     PBPClassifierCV,
     PBPRegressor,
@@ -25,22 +24,20 @@ from probprop import (
 )
 from probprop.cli import application
 from probprop.cli.console import Terminal
-from probprop.estimators.cv import policy
 from probprop.estimators.progress import Share
 from probprop.table import TableModel, fit_table_model
 
 Captured = pytest.CaptureFixture[str]
 FIT = "fit homes.csv --target price --drop id -o m.pbp"
 OF_TWO = "(best of|stacked from) 2 candidates"
-FEW = (Candidate(None, (3,), 10.0), Candidate(4, (3,), 10.0))
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table in the current folder; small networks are compared, so that it takes no time."""
     homes(60).to_csv(tmp_path / "homes.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(policy, "default_candidates", lambda *_, **__: list(FEW))
+    limits.few_candidates()
     return tmp_path
 
 
@@ -264,11 +261,8 @@ def test_the_share_grows_to_one() -> None:
     assert stages == ["comparing candidates", "training the best", "calibrating"]
 
 
-def test_a_large_table_is_scored_on_its_validation_sets(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(policy, "AS_IF", 20)
-    monkeypatch.setattr(policy, "LARGE", 60)
+def test_a_large_table_is_scored_on_its_validation_sets(capfd: Captured, limits: Limits) -> None:
+    limits.large_from(60)
     assert call(f"{FIT} --report r.html --static") == 0
     assert "fitted on 60 rows and evaluated on 24 out-of-fold rows" in capfd.readouterr().err
     assert saved().n_samples_seen_ == 60

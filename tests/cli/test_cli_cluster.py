@@ -12,8 +12,9 @@ from dask_clusters import in_files, processes, table
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
 from probprop.data import fit
-from probprop.estimators.cv import policy, search
+from probprop.estimators.cv import policy
 from probprop.facts import choice_in_words
+from search_steps import Steps
 
 
 def run(*arguments: str) -> int:
@@ -98,7 +99,7 @@ def test_a_fit_resumes_from_its_checkpoint(tmp_path: Path, capfd) -> None:
 
 
 def test_a_comparison_resumes_from_its_checkpoint(
-    tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
     data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
@@ -107,8 +108,9 @@ def test_a_comparison_resumes_from_its_checkpoint(
     assert run(*command, "--budget", "fast") == 0
     first = out.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c"}
-    monkeypatch.setattr(search, "advance", None)  # nothing is trained again
+    steps.n = 0
     assert run(*command, "--budget", "fast") == 0
+    assert steps.n == 0  # nothing is trained again
     assert out.read_bytes() == first
     assert run(*command, "--budget", "fast", "--random-state", "1") == 1
     assert "random_state was 0 and is 1" in capfd.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 
 from cli_tables import call, homes
-from probprop.cli import output
+from limits import Limits
 
 FIT = "fit homes.csv --target price --drop id --fast --n-epochs 2 --test-fraction 0 -o homes.pbp -q"
 Captured = pytest.CaptureFixture[str]
@@ -101,8 +102,8 @@ def test_a_workbook_in_and_a_workbook_out_keeps_types(folder: pd.DataFrame) -> N
     assert values("out.xlsx", "new") == [bool(new) for new in folder["new"]]
 
 
-def test_many_rows_come_in_chunks(folder: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probprop.table.read.plan_chunks", lambda path: (None, 2))
+def test_many_rows_come_in_chunks(folder: pd.DataFrame, limits: Limits) -> None:
+    limits.chunks_of(2)
     folder.to_csv("new.csv", index=False)
     assert call("predict homes.pbp new.csv -o out.xlsx -q") == 0
     assert values("out.xlsx", "id") == folder["id"].tolist()
@@ -118,32 +119,36 @@ def fails(capfd: Captured, line: str, code: int, *fragments: str) -> None:
     assert not list(Path().glob(".probprop-*"))
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", ["new.parquet", "new.csv.gz"])
 def test_more_rows_than_a_sheet_has(
-    folder: pd.DataFrame, known: bool, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+    folder: pd.DataFrame, name: str, limits: Limits, capfd: Captured
 ) -> None:
-    """Whether the number is known before the first row is predicted or not."""
-    folder.to_csv("new.csv", index=False)
-    monkeypatch.setattr(output, "_MOST_ROWS", 5)
-    monkeypatch.setattr("probprop.table.read.plan_chunks", lambda path: (5 if known else None, 2))
+    """Their number is known before the first row is predicted, or in a packed file is not."""
+    if name == "new.parquet":
+        folder.to_parquet(name, index=False)
+    else:
+        folder.to_csv(name, index=False)
+    limits.rows_of_a_sheet(5)
+    limits.chunks_of(2)
     words = "at most 4 rows besides the header", "write to a .csv or .parquet file"
-    fails(capfd, "predict homes.pbp new.csv -o out.xlsx", 1, *words)
+    fails(capfd, f"predict homes.pbp {name} -o out.xlsx", 1, *words)
 
 
 def test_more_columns_and_longer_texts_than_a_sheet_has(
-    folder: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+    folder: pd.DataFrame, capfd: Captured
 ) -> None:
     folder.assign(note="a" * 32_768).to_csv("new.csv", index=False)
     words = "at most 32,767 characters", "'aaaaaaaaaaaaaaaaaaaa' has 32,768"
     fails(capfd, "predict homes.pbp new.csv -o out.xlsx", 1, *words)
-    monkeypatch.setattr(output, "_MOST_COLUMNS", 8)
-    fails(capfd, "predict homes.pbp new.csv -o out.xlsx", 1, "at most 8 columns")
+    more = pd.DataFrame(0, folder.index, [f"c{i}" for i in range(16_384)])
+    pd.concat([folder, more], axis=1).to_csv("new.csv", index=False)
+    fails(capfd, "predict homes.pbp new.csv -o out.xlsx", 1, "at most 16,384 columns")
 
 
 def test_without_openpyxl_the_extra_is_named(
     folder: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     folder.to_csv("new.csv", index=False)
-    monkeypatch.setattr(output, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert call("predict homes.pbp new.csv -o out.xlsx") == 1
     assert "need openpyxl: pip install 'probprop[cli]'" in capfd.readouterr().err

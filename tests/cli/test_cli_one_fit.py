@@ -17,8 +17,8 @@ import pytest
 
 import probprop
 from cli_tables import call, homes
+from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, metrics
-from probprop.estimators.cv import policy
 from probprop.table import fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
@@ -26,14 +26,11 @@ FIT = "fit t.csv --target y --budget fast -o m.pbp"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Small networks are compared, in the current folder, so that it takes no time."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(policy, "default_candidates", lambda *_, **__: list(FEW))
+    limits.few_candidates()
     return tmp_path
-
-
-FEW = (Candidate(None, (3,), 10.0), Candidate(4, (3,), 10.0))
 
 
 def visits(n: int = 40, per_patient: int = 4, seed: int = 0) -> pd.DataFrame:

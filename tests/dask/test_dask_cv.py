@@ -17,7 +17,7 @@ from distributed import Client
 from dask_clusters import in_files, processes, table
 from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
-from probprop.data import fit, fitting
+from probprop.data import fit
 from probprop.data.cluster import load_shards
 from probprop.data.fitting import columnwise, rows_here, rows_numbered, source_of
 from probprop.data.shards import DiskRows, Folds, MemoryRows
@@ -85,9 +85,9 @@ def test_rows_are_read_again_by_their_numbers(
 
 
 def test_choice_on_a_sample_networks_on_all_rows(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "SAMPLE", 1500)
+    limits.selected_on(1500)
     frame, new = table(6000), table(1000, seed=1)
     pattern = in_files(frame, tmp_path / "rows")
     shares: list[float] = []

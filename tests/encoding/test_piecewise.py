@@ -334,9 +334,8 @@ def test_a_column_without_values_says_nothing() -> None:
     assert np.isfinite(state.mean).all()
 
 
-def test_many_rows_lend_their_quantiles_to_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piecewise, "MAX_SAMPLE", 500)
-    X = np.random.default_rng(0).uniform(size=(20_000, 2))
+def test_many_rows_lend_their_quantiles_to_a_sample() -> None:
+    X = np.random.default_rng(0).uniform(size=(piecewise.MAX_SAMPLE + 20_000, 2))
     X[0, 1] = 5.0
     state, again = fit_piecewise(X, 8), fit_piecewise(X, 8)
     for a, b in zip(vars(state).values(), vars(again).values(), strict=True):
@@ -347,12 +346,12 @@ def test_many_rows_lend_their_quantiles_to_a_sample(monkeypatch: pytest.MonkeyPa
     assert_allclose([*Z[:, :2].std(axis=0), *(Z[:, 2:] ** 2).mean(axis=0)], 1.0)  # and the scales
 
 
-def test_blocks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_rows_make_no_difference() -> None:
     X = mixed()
-    state = fit_piecewise(X, 8)
-    whole = encode(X, state)
-    monkeypatch.setattr(piecewise, "_BLOCK_ENTRIES", 1)
-    assert_array_equal(encode(np.asfortranarray(X), state), whole)
+    state, n = fit_piecewise(X, 8), 100  # of them fill more than a block
+    assert n * len(X) * state.n_outputs > 2 * (1 << 18)
+    many = encode(np.asfortranarray(np.tile(X, (n, 1))), state)
+    assert_array_equal(many, np.tile(encode(X, state), (n, 1)))
 
 
 # ---- Refusals

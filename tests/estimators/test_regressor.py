@@ -25,7 +25,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probprop import Epoch, PBPRegressor
 from probprop.estimators.progress import progress_bar
-from probprop.inference import prediction
 from sklearn_checks import expected_failures
 
 
@@ -152,13 +151,14 @@ def test_progress_bar(diabetes, capsys):
     assert "s left" in lines[0]
 
 
-def test_progress_bar_on_a_terminal_redraws_one_line(fitted):
+def test_progress_bar_on_a_terminal_redraws_one_line(fitted, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     terminal = Terminal()
-    draw = progress_bar(40, terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    draw = progress_bar(40)
     for epoch in fitted.history_:
         draw(epoch)
     assert terminal.getvalue().count("\n") == 1
@@ -227,11 +227,11 @@ def test_predict_shapes_and_agreement(diabetes, fitted):
     assert (heavy.logpdf(far) > distribution.logpdf(far)).all()
 
 
-def test_prediction_blocks_do_not_show(diabetes, fitted, monkeypatch):
-
-    whole = fitted.predict(diabetes[0], return_std=True)
-    monkeypatch.setattr(prediction, "_BLOCK", 100)
-    assert_array_equal(fitted.predict(diabetes[0], return_std=True), whole)
+def test_prediction_blocks_do_not_show(diabetes, fitted):
+    X, _ = diabetes
+    n = 1 + (1 << 16) // len(X)  # more rows than a block has
+    few, many = (fitted.predict(rows, return_std=True) for rows in (X, np.tile(X, (n, 1))))
+    assert_array_equal(many, np.tile(few, n))
 
 
 def test_sampled_functions_have_the_predicted_spread(diabetes):

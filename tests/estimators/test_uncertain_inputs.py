@@ -15,7 +15,6 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probprop import PBPClassifier, PBPRegressor, load
-from probprop.inference import prediction
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES
 from probprop.inference.posterior import initial_posterior
@@ -124,12 +123,15 @@ def test_a_trained_network_has_the_moments_of_drawn_inputs(
     assert (at.epistemic_std > 1.02 * model.predict_distribution(X[:8]).epistemic_std).all()
 
 
-def test_blocks_of_rows_do_not_change_predictions(diabetes, monkeypatch) -> None:
+def test_blocks_of_rows_do_not_change_predictions(diabetes) -> None:
     X, y = diabetes
     model = PBPRegressor(8, n_epochs=3, random_state=0).fit(X, np.column_stack([y, y**2]))
-    whole = model.predict(X, return_std=True, X_std=0.02)
-    monkeypatch.setattr(prediction, "_BLOCK", 3 * N_NODES)  # three rows
-    assert_allclose(model.predict(X, return_std=True, X_std=0.02), whole, rtol=1e-13)
+    n = 1 + (1 << 16) // (N_NODES * len(X))  # more rows than a block has
+    few, many = (
+        model.predict(rows, return_std=True, X_std=0.02) for rows in (X, np.tile(X, (n, 1)))
+    )
+    assert n > 1
+    assert_allclose(many, np.tile(few, (n, 1)), rtol=1e-13)
 
 
 def test_several_targets_and_both_kinds_of_doubt(diabetes) -> None:

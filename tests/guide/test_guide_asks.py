@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,9 @@ from benchmarks.guide import asks, asks_cv, asks_further, branin
 
 from probprop import PBPRegressor, metrics
 from probprop.active import ActiveLearner
-from probprop_lab.experiments.beyond import acquisition, acquisition_sets
+from probprop_lab.experiments.beyond import acquisition_sets
 
 Printed = pytest.CaptureFixture[str]
-
-
-def run_module(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, *more: str) -> None:
-    """Run a module as its command does, into a folder."""
-    monkeypatch.setattr(sys, "argv", [module, *more, "--results", str(folder)])
-    sys.modules[f"benchmarks.guide.{module}"].main()
 
 
 def test_changes_are_in_percent_and_compared_with_their_errors() -> None:
@@ -43,13 +36,9 @@ def test_the_highest_are_the_highest() -> None:
     assert std[asks.highest(learner, X[20:], 1)[0]] == std.max()
 
 
-def test_asks_write_their_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
-    monkeypatch.setattr(asks, "SETS", ("diabetes",))
-    monkeypatch.setattr(asks.datasets, "where", Path)
-    monkeypatch.setattr(asks, "WARM", (asks.Added("diabetes", 20, 4, 2, 10, 20),))
-    run_module(monkeypatch, tmp_path, "asks", "--repetitions", "2")
+def test_asks_write_their_pages(tmp_path: Path, capsys: Printed) -> None:
+    few = ["--sets", "diabetes", "--repetitions", "2", "--results", str(tmp_path)]
+    asks.main(few, [asks.Added("diabetes", 20, 4, 2, 10, 20)])
     printed = capsys.readouterr().out
     for name in ("asks_batches", "asks_warm"):
         assert (tmp_path / f"{name}.md").read_text() in printed
@@ -93,14 +82,9 @@ def test_sixty_rows_are_there_at_first() -> None:
     assert min(map(len, pools)) > 1.9 * asked
 
 
-def test_asking_further_writes_its_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
-    monkeypatch.setattr(asks_further, "SETS", ["friedman1"])
-    monkeypatch.setattr(asks_further, "N_ASKS", 2)
-    monkeypatch.setattr(acquisition, "N_MEMBERS", 2)
-    monkeypatch.setattr(acquisition, "N_EPOCHS", 5)
-    run_module(monkeypatch, tmp_path, "asks_further", "--repetitions", "2")
+def test_asking_further_writes_its_page(tmp_path: Path, capsys: Printed) -> None:
+    few = ["--repetitions", "2", "--asks", "2", "--members", "2", "--epochs", "5"]
+    asks_further.main(["--sets", "friedman1", *few, "--results", str(tmp_path)])
     assert (tmp_path / "asks_further.md").read_text() in capsys.readouterr().out
     kept = (tmp_path / "asks_further.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in kept]
@@ -136,21 +120,17 @@ def test_branin_has_its_lowest_value_at_three_points() -> None:
     np.testing.assert_allclose(branin.branin(at), branin.LEAST, atol=1e-5)
 
 
-def test_rows_at_random_need_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_at_random_need_what_is_known() -> None:
     rng = np.random.default_rng(0)
     drawn = [rng.permutation(500)[:5].min() + 1 for _ in range(4_000)]
-    assert branin.at_random() == pytest.approx(np.median(drawn), abs=3)
-    monkeypatch.setattr(branin, "N_CANDIDATES", 5)
-    assert branin.at_random() == 1
+    assert branin.at_random(500) == pytest.approx(np.median(drawn), abs=3)
+    assert branin.at_random(5) == 1
 
 
 @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
-def test_branin_writes_its_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
-    monkeypatch.setattr(branin, "EPOCHS", (10,))
-    monkeypatch.setattr(branin, "N_CANDIDATES", 30)
-    run_module(monkeypatch, tmp_path, "branin", "--seeds", "2")
+def test_branin_writes_its_page(tmp_path: Path, capsys: Printed) -> None:
+    few = ["--seeds", "2", "--epochs", "10", "--candidates", "30"]
+    branin.main([*few, "--results", str(tmp_path)])
     assert (tmp_path / "branin.md").read_text() in capsys.readouterr().out
     found = json.loads((tmp_path / "branin.json").read_text())
     assert all(1 <= needed <= 30 for needed in found["pool"]["10"])

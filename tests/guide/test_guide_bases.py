@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ def made(dataset: str, split: int, n: int, folder: Path | None) -> tuple[np.ndar
     X = np.column_stack([rng.uniform(-3.0, 3.0, 150), rng.integers(0, 2, 150)])
     y = np.sign(X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(150)
     return X[:100], y[:100], X[100:], y[100:]
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bases, "load", made)
-    monkeypatch.setattr(bases, "EPOCHS", (2, 4))
 
 
 def test_hats_are_a_hierarchy_of_halves() -> None:
@@ -60,9 +53,9 @@ def test_what_networks_see(basis: str) -> None:
         assert_allclose(at[:, 2:], bases.hats_at(8), atol=1e-6)
 
 
-def test_a_row_is_what_networks_predict(few: None) -> None:
+def test_a_row_is_what_networks_predict() -> None:
     form = {"basis": "columns", "n_bins": 0, "layers": 1, "units": 5, "start": "paper"}
-    found = bases.evaluate(dataset="yacht", split=0, n=750, **form)
+    found = bases.evaluate("yacht", 0, 750, load=made, epochs=(2, 4), **form)
     X, y, X_test, y_test = made("yacht", 0, 0, None)
     A, A_test = ((rows - X.mean(axis=0)) / X.std(axis=0) for rows in (X, X_test))
     mean, std, tests = np.empty(100), np.empty(100), []
@@ -88,12 +81,9 @@ def test_a_row_is_what_networks_predict(few: None) -> None:
     assert found["not_0"] == 1.0
 
 
-def test_bases_write_their_page(
-    few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    arguments = ["bases", "--results", str(tmp_path), "--sets", "yacht", "energy"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    bases.main()
+def test_bases_write_their_page(tmp_path: Path, capsys: Any) -> None:
+    arguments = ["--results", str(tmp_path), "--sets", "yacht", "energy", "--epochs", "2", "4"]
+    bases.main(arguments, made)
     page = (tmp_path / "bases.md").read_text()
     assert page in capsys.readouterr().out
     rows = [json.loads(line) for line in (tmp_path / "bases.jsonl").read_text().splitlines()]
@@ -108,9 +98,8 @@ def test_bases_write_their_page(
     ]
     (line,) = [line for line in page.splitlines() if line.startswith("| 16 ramps, 50 |")]
     assert line.split("|")[2].split()[0] == f"{np.mean(gains):.3f}".replace("-", "−")
-    monkeypatch.setattr(sys, "argv", [*arguments, "--show"])
-    monkeypatch.setattr(bases, "evaluate", None)
-    bases.main()
+    more = ["--results", str(tmp_path), "--sets", "concrete", "--show"]
+    bases.main(more, lambda *_: pytest.fail("it was measured"))
     assert (tmp_path / "bases.md").read_text() == page
 
 

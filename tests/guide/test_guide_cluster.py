@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from benchmarks import out_of_core, out_of_core_fit
 from benchmarks.guide import cluster, shards
 from benchmarks.scale_out_fit import rows
 
-import probprop.data
 from probprop import PBPRegressor, PBPRegressorCV
 from probprop.data import fitting
 
@@ -31,12 +29,8 @@ def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
 # ---- Threads
 
 
-def test_a_fit_in_one_piece_and_one_in_shards_are_scored_on_new_rows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(shards, "_N_LEARNED", 2_000)
-    monkeypatch.setattr(shards, "_N_NEW", 500)
-    found = shards.evaluate(2, 1)
+def test_a_fit_in_one_piece_and_one_in_shards_are_scored_on_new_rows() -> None:
+    found = shards.evaluate(2, 1, 2_000, 500)
     learned, new = rows(2_000, 3), rows(500, 4)
     for name, n_shards in (("one", None), ("shared", 8)):
         model = PBPRegressor(n_epochs=2, evidence_cap=3, n_shards=n_shards, random_state=1)
@@ -70,22 +64,19 @@ def test_idle_cores_share_all_but_what_one_thread_does_alone() -> None:
 
 
 @pytest.mark.process
-def test_sorted_shards_are_worse_and_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "load_split", made_split)
-    monkeypatch.setattr(cluster, "_N_EPOCHS", 2)
-    random, by_target = (cluster.ordered("made", 0, order) for order in cluster.ORDERS)
+def test_sorted_shards_are_worse_and_warned_of() -> None:
+    fitted = partial(cluster.ordered, load=made_split, n_epochs=2)
+    random, by_target = (fitted("made", 0, order) for order in cluster.ORDERS)
     assert not random["warned"]
     assert by_target["warned"]
     assert by_target["log_likelihood"] < random["log_likelihood"]
 
 
-def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster() -> None:
     """The tests of `probprop.data` fit on clusters; here one machine replaces them."""
     samples = []
 
-    def fit(network: PBPRegressorCV, rows: Any, client: object, n_shards: int) -> Any:
+    def fit(network: PBPRegressorCV, rows: Any, n_shards: int) -> Any:
         X, y = rows
         assert X.numblocks == (n_shards, 1)
         samples.append(fitting.SAMPLE)
@@ -95,29 +86,22 @@ def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster(
         X, y, X_test, y_test = made_split(name, split)
         return X[:60], y[:60], X_test, y_test
 
-    monkeypatch.setattr(cluster, "load_split", few)
-    monkeypatch.setattr(probprop.data, "fit", fit)
-    monkeypatch.setattr(cluster, "cluster", lambda processes: nullcontext())
     usual = fitting.SAMPLE
-    found = [cluster.chosen("made", 0, way) for way in cluster.WAYS]
+    found = [cluster.chosen("made", 0, way, few, fit) for way in cluster.WAYS]
     assert samples == [20_000, 2_000]
     assert usual == fitting.SAMPLE
     assert len({row["log_likelihood"] for row in found}) == 1
     assert all(row["seconds"] > 0.0 for row in found)
 
 
-def test_rows_become_tables_by_split(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rows_become_tables_by_split(tmp_path: Path) -> None:
     kept = [
         {"dataset": "power_plant", "split": 0, "way": way, "log_likelihood": -k, "seconds": 10 * k}
         for k, way in enumerate(cluster.WAYS)
     ]
     (tmp_path / "cluster.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
     arguments = ["--results", str(tmp_path), "--splits", "1", "--sorted-splits", "2"]
-    monkeypatch.setattr(sys, "argv", ["cluster", *arguments])
-    monkeypatch.setattr(
-        cluster, "ordered", lambda **case: {"log_likelihood": float(case["order"] == "random")}
-    )
-    cluster.main()
+    cluster.main(arguments, lambda **case: {"log_likelihood": float(case["order"] == "random")})
     assert "| mean | 1.000 | 0.000 |" in (tmp_path / "cluster_sorted.md").read_text()
     choices = (tmp_path / "cluster_cv.md").read_text()
     assert "mean" not in choices
@@ -128,25 +112,18 @@ def test_rows_become_tables_by_split(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 # ---- More rows than memory
 
 
-def test_the_files_of_the_out_of_core_run_have_the_same_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(out_of_core_fit, "N_ROWS", 60)
-    monkeypatch.setattr(out_of_core_fit, "N_FILES", 3)
-    out_of_core_fit.write(tmp_path, text=False)
+def test_the_files_of_the_out_of_core_run_have_the_same_rows(tmp_path: Path) -> None:
+    out_of_core_fit.write(tmp_path, text=False, n_rows=60, n_files=3)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".parquet"] * 3
-    out_of_core_fit.write(tmp_path, text=True)
+    out_of_core_fit.write(tmp_path, text=True, n_rows=60, n_files=3)
     whole = np.loadtxt(tmp_path / "rows.csv", delimiter=",", skiprows=1)
     expected = np.concatenate([rows(20, i).to_numpy() for i in range(3)])
     np.testing.assert_allclose(whole, expected, atol=1e-6)
 
 
 @pytest.mark.process
-def test_the_command_of_the_out_of_core_run_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(out_of_core_fit, "N_ROWS", 3_000)
-    out_of_core_fit.write(tmp_path, text=False)
+def test_the_command_of_the_out_of_core_run_works(tmp_path: Path) -> None:
+    out_of_core_fit.write(tmp_path, text=False, n_rows=3_000)
     for limit in ("", " --memory-limit 700MB"):
         used = out_of_core.commanded(tmp_path, limit)
         assert used["seconds"] > 0.0

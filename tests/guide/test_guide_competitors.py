@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,16 +18,27 @@ from probprop_lab.experiments.paper.active import split
 
 
 @pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def data() -> SimpleNamespace:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((160, 2))
-    made = SimpleNamespace(X=X, y=np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(160))
-    monkeypatch.setattr(competitors.datasets, "load", lambda name: made)
-    return made
+    return SimpleNamespace(X=X, y=np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(160))
+
+
+@pytest.fixture
+def rmse(data: SimpleNamespace) -> Callable[..., float]:
+    """The error of `competitors.measure` on the data, by method, variant and repetition."""
+
+    def measured(method: str, variant: str, repetition: int) -> float:
+        found = competitors.measure(method, "made", variant, repetition, lambda name: data)
+        return found["rmse"]
+
+    return measured
 
 
 @pytest.mark.slow
-def test_all_learn_the_29_points_of_a_repetition(data: SimpleNamespace) -> None:
+def test_all_learn_the_29_points_of_a_repetition(
+    data: SimpleNamespace, rmse: Callable[..., float]
+) -> None:
     rows = split(160, 3)
     train = np.concatenate([rows.train, rows.pool[:9]])
     X, y = data.X[train], data.y[train]
@@ -38,30 +50,30 @@ def test_all_learn_the_29_points_of_a_repetition(data: SimpleNamespace) -> None:
         ("HMC", "500 draws"): weak.fit(X, y),
     }
     for (method, variant), model in expected.items():
-        found = competitors.measure(method, "made", variant, 3)["rmse"]
+        found = rmse(method, variant, 3)
         assert found == pytest.approx(
             metrics.rmse(data.y[rows.test], model.predict(data.X[rows.test]))
         )
-    constant = competitors.measure("LA", "made", competitors.CONSTANT, 3)["rmse"]
+    constant = rmse("LA", competitors.CONSTANT, 3)
     assert constant == pytest.approx(metrics.rmse(data.y[rows.test], np.full(100, y.mean())))
 
 
-def test_the_start_of_la_is_set_for_the_fit_alone(data: SimpleNamespace) -> None:
+def test_the_start_of_la_is_set_for_the_fit_alone(rmse: Callable[..., float]) -> None:
     usual = laplace.START
-    found = [competitors.measure("LA", "made", start, 0)["rmse"] for start in competitors.STARTS]
+    found = [rmse("LA", start, 0) for start in competitors.STARTS]
     assert usual == laplace.START
     # From a strong prior every weight decays to 0.
-    constant = competitors.measure("LA", "made", competitors.CONSTANT, 0)["rmse"]
+    constant = rmse("LA", competitors.CONSTANT, 0)
     assert found[2] == pytest.approx(constant, rel=1e-3)
     assert found[0] < 0.9 * constant
 
 
-def test_a_prior_that_few_points_cannot_leave_impairs_ep(data: SimpleNamespace) -> None:
-    found = {p: competitors.measure("EP", "made", p, 1)["rmse"] for p in competitors.PRIORS}
+def test_a_prior_that_few_points_cannot_leave_impairs_ep(rmse: Callable[..., float]) -> None:
+    found = {p: rmse("EP", p, 1) for p in competitors.PRIORS}
     assert found["Gamma(6, 6)"] > found["Gamma(2, 0.02)"]
 
 
-def test_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages(tmp_path: Path) -> None:
     cases = [
         {"method": method, "dataset": name, "variant": variant, "repetition": repetition}
         for method, sets, variants, _ in competitors.COMPARISONS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,32 +20,24 @@ pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
 
 def prices(name: str, split: int) -> Rows:
-    """Errors are a share of the price, but for the set "level", where they are of one size."""
+    """Errors are a share of the price, but for the set "concrete", where they are of one size."""
     rng = np.random.default_rng(split)
     X = rng.uniform(0.0, 1.0, (260, 2))
     truth = np.exp(1.0 + 3.0 * X[:, 0])
     noise = rng.standard_normal(260)
-    y = 50.0 + truth + noise if name == "level" else truth * np.exp(0.2 * noise)
+    y = 50.0 + truth + noise if name == "concrete" else truth * np.exp(0.2 * noise)
     return X[:200], y[:200], X[200:], y[200:]
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    sets = {name: powers.Positive(name, 2, 1) for name in ("prices", "level")}
-    monkeypatch.setattr(powers, "SETS", sets)
-    monkeypatch.setattr(powers, "_BUDGET", "fast")
-    monkeypatch.setattr(powers, "rows_to_fit_and_test", prices)
-
-
 def test_powers_are_compared_with_untransformed_targets(
-    few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["powers", "--results", str(tmp_path)])
-    powers.main()
+    arguments = ["--sets", "wine_red", "concrete", "--budget", "fast", "--results", str(tmp_path)]
+    powers.main(arguments, prices)
     page = (tmp_path / "powers.md").read_text()
     assert page in capsys.readouterr().out
-    assert "| prices | 2 of 2 |" in page
-    assert "| level | 0 of 2 |  |" in page
+    assert "| wine (red) | 2 of 2 |" in page
+    assert "| concrete | 0 of 2 |  |" in page
     assert "tried in 2 of 4 fits and taken in 2" in page
     taken, _, level, _ = map(json.loads, (tmp_path / "powers.jsonl").read_text().splitlines())
     assert taken["power"] < 0.3
@@ -55,33 +47,30 @@ def test_powers_are_compared_with_untransformed_targets(
     assert level["with"] == level["without"]
 
 
-def test_without_a_power_the_search_is_the_same(few: None) -> None:
-    X, y, X_test, y_test = prices("prices", 1)
+def test_without_a_power_the_search_is_the_same() -> None:
+    X, y, X_test, y_test = prices("wine_red", 1)
     plain = PBPRegressorCV(
         candidates=default_candidates("fast", policy_of(len(y), classification=False)),
         budget="fast",
         random_state=1,
     ).fit(X, y)
     log_p = float(np.mean(plain.predict_distribution(X_test).logpdf(y_test)))
-    assert powers.measure("prices", 1)["without"]["log_likelihood"] == pytest.approx(log_p)
+    found = powers.measure("wine_red", 1, "fast", prices)["without"]
+    assert found["log_likelihood"] == pytest.approx(log_p)
 
 
 def test_optimism_is_measured_on_samples_that_are_out_of_fold_and_tested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y, halves = X[:, 0] + 0.3 * rng.normal(size=60), (np.arange(30), np.arange(30, 60))
     splits = [halves, halves[::-1]]
-    monkeypatch.setattr(optimism, "data_of", lambda name: (X, y, splits))
-    monkeypatch.setattr(optimism, "_BUDGET", "fast")
-    monkeypatch.setattr(optimism, "SETS", {"yacht": "made"})
-    monkeypatch.setattr(optimism.datasets, "where", lambda name: tmp_path)
-    monkeypatch.setattr(sys, "argv", ["optimism", "--results", str(tmp_path)])
-    optimism.main()
+    arguments = ["--sets", "yacht", "--budget", "fast", "--results", str(tmp_path)]
+    optimism.main(arguments, lambda name: (X, y, splits))
     page = (tmp_path / "optimism.md").read_text()
     assert page in capsys.readouterr().out
-    assert "| made | 60 |" in page
+    assert "| yacht | 60 |" in page
     row = json.loads((tmp_path / "optimism.jsonl").read_text())
     oof, test = [], []
     for split, (train, other) in enumerate(splits):
@@ -93,31 +82,26 @@ def test_optimism_is_measured_on_samples_that_are_out_of_fold_and_tested(
     assert row["difference"][0] == pytest.approx(parts)
 
 
-def test_random_splits_have_no_row_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_splits_have_no_row_twice() -> None:
     X = np.arange(442.0)[:, np.newaxis]
-    monkeypatch.setattr(powers.acquisition_sets, "load", lambda name: (X, X[:, 0]))
-    X_fit, y_fit, X_test, y_test = powers.rows_to_fit_and_test("diabetes", 3)
+    parts = powers.rows_to_fit_and_test("diabetes", 3, lambda name: (X, X[:, 0]))
+    X_fit, y_fit, X_test, y_test = parts
     assert (len(y_fit), len(y_test)) == (342, 100)
     assert len(np.union1d(y_fit, y_test)) == 442
     assert (X_fit[:, 0] == y_fit).all()
     assert (X_test[:, 0] == y_test).all()
 
 
-def test_how_time_grows_with_the_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(seconds, "SIZES", (60,))
-    monkeypatch.setattr(seconds, "measure", seconds_fit.fit)
-    monkeypatch.setattr(seconds_fit, "_N_TEST", 30)
-    monkeypatch.setattr(sys, "argv", ["seconds", "--results", str(tmp_path)])
-    seconds.main()
+def test_how_time_grows_with_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--sizes", "60", "--results", str(tmp_path)]
+    seconds.main(arguments, partial(seconds_fit.fit, n_test=30))
     page = (tmp_path / "seconds_rows.md").read_text()
     assert page in capsys.readouterr().out
     assert page.splitlines()[2].startswith("| 60 |")
 
 
 def test_a_fit_has_a_process_of_its_own() -> None:
-    found = seconds.measure("made 60", 0, "fast")
+    found = seconds.in_own_process("made 60", 0, "fast")
     assert found["n_train"] == 60
     assert found["n_networks"] % 5 == 0
     assert found["peak_above"] > 0
@@ -125,20 +109,16 @@ def test_a_fit_has_a_process_of_its_own() -> None:
 
 @pytest.mark.slow
 def test_missing_values_are_compared_with_complete_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     x = np.random.default_rng(0).standard_normal((150, 2))
     X = np.stack([x[:, 0], x[:, 0] + 0.1 * x[:, 1]], axis=1)
     made = SimpleNamespace(X=X, y=X[:, 1] - 3.0 * X[:, 0])
-    monkeypatch.setattr(missing_values, "SETS", {"made": "synthetic"})
-    monkeypatch.setattr(missing_values, "SPLITS", 1)
-    monkeypatch.setattr(missing_values.datasets, "where", lambda name: Path())
-    monkeypatch.setattr(missing_values.datasets, "load", lambda name: made)
-    monkeypatch.setattr(sys, "argv", ["missing_values", "--results", str(tmp_path)])
-    missing_values.main()
+    arguments = ["--sets", "yacht", "--splits", "1", "--results", str(tmp_path)]
+    missing_values.main(arguments, lambda name: made)
     page = (tmp_path / "missing_values.md").read_text()
     assert page in capsys.readouterr().out
-    assert "| synthetic | 2 |" in page
+    assert "| yacht | 2 |" in page
     [row] = map(json.loads, (tmp_path / "missing_values.jsonl").read_text().splitlines())
     for feature in row["features"]:
         assert feature["completed"]["rmse"] < 2.0 * feature["without"]["rmse"]
@@ -147,18 +127,15 @@ def test_missing_values_are_compared_with_complete_data(
 
 @pytest.mark.slow
 def test_far_values_with_and_without_bounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(far_values, "N_TRAIN", 150)
-    monkeypatch.setattr(far_values, "N_TEST", 60)
-    for name in ("SEEDS", "TAIL_SEEDS"):
-        monkeypatch.setattr(far_values, name, range(1))
-    for name, values in (("DISTANCES", (40.0,)), ("EFFECTS", ("linear",)), ("TAILS", (2.0,))):
-        monkeypatch.setattr(far_values, name, values)
-    monkeypatch.setattr(far_values, "TARGETS", ("positive",))
-    monkeypatch.setattr(far_values.datasets, "where", lambda name: None)
-    monkeypatch.setattr(sys, "argv", ["far_values", "--results", str(tmp_path)])
-    far_values.main()
+    wanted = {"seed": 0, "distance": 40.0, "tail": 2.0, "target": "positive"}
+    chosen = [
+        case
+        for case in far_values.cases(sets=())
+        if case.items() <= {**case, **wanted}.items() and case.get("effect") != "saturating"
+    ]
+    far_values.main(["--results", str(tmp_path)], chosen, far_values.Sizes(150, 60))
     page = (tmp_path / "far_values.md").read_text()
     assert page in capsys.readouterr().out
     assert page.count("\n") == 2 + 6

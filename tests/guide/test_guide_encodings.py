@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +22,6 @@ def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
     return X[:200], y[:200], X[200:], y[200:]
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encodings, "load_split", made_split)
-    monkeypatch.setattr(encodings, "SPLITS", {"boston_housing": 2, "wine_red": 2})
-
-
 def test_hats_are_appended_to_the_columns_at_the_knots_of_the_ramps() -> None:
     X = made_split("", 0)[0]
     encoder = encodings.encoder_of("hats", 8, X)
@@ -42,8 +35,8 @@ def test_hats_are_appended_to_the_columns_at_the_knots_of_the_ramps() -> None:
     assert_allclose(at[:, 2:], np.eye(9), atol=1e-12)
 
 
-def test_a_row_is_what_the_pipeline_predicts(few: None) -> None:
-    found = encodings.evaluate("wine_red", 3, "ramps", 8, 10.0)
+def test_a_row_is_what_the_pipeline_predicts() -> None:
+    found = encodings.evaluate("wine_red", 3, "ramps", 8, 10.0, made_split)
     X, y, X_test, y_test = made_split("", 3)
     model = make_pipeline(
         PiecewiseLinearEncoder(8), PBPRegressor(evidence_cap=10.0, random_state=3)
@@ -53,21 +46,18 @@ def test_a_row_is_what_the_pipeline_predicts(few: None) -> None:
     assert found["inputs"] == 2 + 8
 
 
-def test_encodings_write_their_pages(
-    few: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["encodings", "--results", str(tmp_path)])
-    encodings.main()
+def test_encodings_write_their_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--sets", "boston_housing", "wine_red", "--splits", "2"]
+    encodings.main([*few, "--results", str(tmp_path)], made_split)
     printed = capsys.readouterr().out
     for name in ("encodings_sets", "encodings_evidence_cap", "encodings_diabetes"):
         assert (tmp_path / f"{name}.md").read_text() in printed
     lines = (tmp_path / "encodings.jsonl").read_text().splitlines()
     assert len(lines) == 2 * 2 * (3 + 3 * 2) + 5 * 3
     rows = encodings.rows_of(
-        tmp_path / "encodings.jsonl", encodings.cases(encodings.SPLITS), encodings.evaluate
+        tmp_path / "encodings.jsonl",
+        encodings.cases({"boston_housing": 2, "wine_red": 2}),
+        encodings.evaluate,
     )
     columns, ramps = (
         encodings._values(rows, "rmse", dataset="wine_red", encoding=encoding, evidence_cap=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,8 @@ def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
     return X[:100], y[:100], X[100:], y[100:]
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence_caps, "load_split", made_split)
-
-
-def test_a_run_has_the_scores_of_a_fit(few: None) -> None:
-    curve = evidence_caps.measure("yacht", 3, 1.0)["curve"]
+def test_a_run_has_the_scores_of_a_fit() -> None:
+    curve = evidence_caps.measure("yacht", 3, 1.0, made_split)["curve"]
     (point,) = [point for point in curve if point["n_epochs"] == 40]
     X, y, X_test, y_test = made_split("", 3)
     predicted = (
@@ -48,14 +42,9 @@ def test_splits_of_diabetes_part_its_rows() -> None:
 
 
 def test_evidence_caps_write_their_pages(
-    few: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["evidence_caps", "--splits", "2", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    evidence_caps.main()
+    evidence_caps.main(["--splits", "2", "--results", str(tmp_path)], made_split)
     printed = capsys.readouterr().out
     names = ("diabetes", "boston", "yacht", "epochs", "std", "bounds")
     for name in names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,19 +30,8 @@ def test_differences_are_paired() -> None:
     assert [paired.mean([x], 1) for x in (-0.04, -1.0, 2.0)] == ["0.0", "−1.0", "2.0"]
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "_N_ROWS", 100)
-    monkeypatch.setattr(targets, "energy", targets.strangers)
-    monkeypatch.setattr(inputs, "load_split", made_split)
-    monkeypatch.setattr(inputs.datasets, "where", Path)
-    monkeypatch.setattr(inputs, "_N_DRAWS", 20)
-    monkeypatch.setattr(inputs, "_N_IMPUTERS", 2)
-    monkeypatch.setattr(inputs, "_N_PAIRS", 2)
-
-
-def test_each_target_has_the_network_of_its_own(few: None) -> None:
-    data = targets.strangers(0)
+def test_each_target_has_the_network_of_its_own() -> None:
+    data = targets.strangers(0, 100)
     found = targets.evaluate(data, 3, together=False, n_epochs=3)
     for k, y in enumerate(data.Y_test.T):
         model = PBPRegressor(n_epochs=3, random_state=3).fit(data.X_train, data.Y_train[:, k])
@@ -61,7 +50,7 @@ def test_synthetic_targets_have_nothing_in_common() -> None:
     assert np.corrcoef(own, Y[:, 0])[0, 1] > 0.3 > 0.1 > abs(np.corrcoef(other, Y[:, 0])[0, 1])
 
 
-def test_a_linear_model_is_as_wide_as_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linear_model_is_as_wide_as_its_draws() -> None:
     """Its variance is known: variances of the weights, of the inputs, and their products."""
     X, y, rows, _ = made_split("", 0)
     model = PBPRegressor((), random_state=0).fit(X, y)
@@ -70,25 +59,20 @@ def test_a_linear_model_is_as_wide_as_its_draws(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(
         model.predict_distribution(rows, X_std=std).epistemic_std, exact, rtol=0.02
     )
-    monkeypatch.setattr(inputs, "_N_DRAWS", 4_000)
     rng = np.random.default_rng(0)
-    drawn = inputs.drawn_std(model, lambda rng: rows + std * inputs.normal(rng, rows), rng)
+    drawn = inputs.drawn_std(model, lambda rng: rows + std * inputs.normal(rng, rows), rng, 4_000)
     np.testing.assert_allclose(drawn, exact, rtol=0.05)
     assert (exact > 1.5 * model.predict_distribution(rows).epistemic_std).all()
 
 
 @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
-def test_both_write_their_pages(
-    few: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_both_write_their_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ["--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["targets", "--repetitions", "2", *folder])
-    targets.main()
-    monkeypatch.setattr(sys, "argv", ["inputs", "--splits", "2", "--few", "2", *folder])
-    inputs.main()
+    targets.main(
+        ["--repetitions", "2", "--rows", "100", *folder], partial(targets.strangers, n=100)
+    )
+    few = ["--splits", "2", "--few", "2", "--draws", "20", "--imputers", "2", "--pairs", "2"]
+    inputs.main(["--sets", *inputs.SETS, *few, *folder], made_split)
     printed = capsys.readouterr().out
     for name in ("targets", "inputs_width", "inputs_imputed", "inputs_cost"):
         assert (tmp_path / f"{name}.md").read_text() in printed
@@ -117,16 +101,11 @@ def test_orders_are_permutations_that_begin_as_they_say() -> None:
     assert (np.diff(values[after[30:]]) >= 0.0).all()
 
 
-def test_streams_write_their_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(streams, "_N_TRAIN", 1_200)
-    monkeypatch.setattr(streams, "_N_FEW", 60)
-    monkeypatch.setattr(streams, "load_all", lambda name: streams.Rows(*made_split(name, 0)[:2]))
-    monkeypatch.setattr(streams.datasets, "where", Path)
-    arguments = ["streams", "--seeds", "2", "--many", "2", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    streams.main()
+def test_streams_write_their_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--seeds", "2", "--many", "2", "--rows", "1200"]
+    streams.main(
+        [*few, "--results", str(tmp_path)], lambda: streams.Rows(*made_split("boston", 0)[:2])
+    )
     printed = capsys.readouterr().out
     for name, cases in streams.TABLES.items():
         page = (tmp_path / f"streams_{name}.md").read_text()
@@ -141,14 +120,9 @@ def test_streams_write_their_pages(
     assert found["order"]["random"][0]["rmse"] < found["order"]["sorted by the target"][0]["rmse"]
 
 
-def test_labels_write_their_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(labels, "SETS", {"wine": labels.load_wine})
-    monkeypatch.setattr(labels, "WEIGHTED", {"iris": labels.load_iris})
-    arguments = ["labels", "--folds", "2", "--seeds", "2", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    labels.main()
+def test_labels_write_their_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--sets", "wine", "iris", "--folds", "2", "--seeds", "2"]
+    labels.main([*few, "--results", str(tmp_path)])
     printed = capsys.readouterr().out
     for name in ("labels_folds", "labels_weights"):
         assert (tmp_path / f"{name}.md").read_text() in printed
@@ -160,49 +134,29 @@ def test_labels_write_their_pages(
 
 
 def test_weights_of_one_are_no_weights() -> None:
-    class Ones:
-        """A generator whose weights are all 1."""
-
-        def __init__(self, seed: int) -> None:
-            self.permutation = np.random.RandomState(seed).permutation
-
-        def choice(self, values: list[float], n: int) -> np.ndarray:
-            return np.ones(n)
-
-    X, y = labels.load_iris(return_X_y=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labels.np.random, "default_rng", Ones)
-        found = labels.weighted(X, y, 0)
+    found = labels.weighted(*labels.load_iris(return_X_y=True), 0, choices=(1.0,))
     ways = ("weights", "repeated rows")
     assert len({found[way] for way in ways}) == 1
 
 
 def test_where_vi_starts_is_fixed_or_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("jax", reason="needs the extra 'baselines'")
     pytest.importorskip("bayes_opt", reason="needs the extra 'baselines'")
     from benchmarks.guide import vi_starts
 
-    monkeypatch.setattr(vi_starts, "load_split", made_split)
-    monkeypatch.setattr(vi_starts, "SPLITS", {"yacht": 1})
-    monkeypatch.setattr(vi_starts, "STARTS", (0.1, None))
-    arguments = ["vi_starts", "--evaluations", "2", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    vi_starts.main()
+    few = ["--sets", "yacht", "--splits", "1", "--evaluations", "2"]
+    vi_starts.main([*few, "--results", str(tmp_path)], made_split, (0.1, None))
     fixed, searched = json.loads((tmp_path / "vi_starts.json").read_text())["rows"]
     assert sorted(fixed["params"]) == ["learning_rate", "momentum"]
     assert sorted(searched["params"]) == ["initial_std", "learning_rate", "momentum"]
     assert "| yacht | the paper's mean of all splits | 6.89 | −3.44 |" in capsys.readouterr().out
 
 
-def test_error_bars_write_their_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(error_bars, "_N_ROWS", 200)
-    arguments = ["error_bars", "--seeds", "2", "--splits", "2", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    error_bars.main()
+def test_error_bars_write_their_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--seeds", "2", "--splits", "2", "--rows", "200"]
+    error_bars.main([*few, "--results", str(tmp_path)])
     printed = capsys.readouterr().out
     for name in ("error_bars_toy", "error_bars_splits", "error_bars_blind"):
         assert (tmp_path / f"{name}.md").read_text() in printed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,12 +38,11 @@ def test_distances_from_hmc_of_the_same_seed_and_else_of_the_first() -> None:
 
 
 def test_without_measurements_the_page_says_what_to_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["speed", "--measured", str(tmp_path / "none.json"), "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
+    arguments = ["--measured", str(tmp_path / "none.json"), "--results", str(tmp_path)]
     with pytest.raises(SystemExit):
-        speed.main()
+        speed.main(arguments)
     assert "run `make bench` first" in capsys.readouterr().err
 
 

@@ -10,23 +10,20 @@ import numpy as np
 import pytest
 from benchmarks.guide import large_fit, large_tables
 
+from limits import Limits
 from probprop import PBPRegressorCV, load, metrics
-from probprop.estimators.cv import policy
 
 TABLE = "Friedman, 1,000 × 5"
 
 
 @pytest.fixture(autouse=True)
-def _a_thousand_rows_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "LARGE", 1_000)
-    monkeypatch.setattr(policy, "HELD_OUT", 100)
-    monkeypatch.setattr(policy, "AS_IF", 500)
-    monkeypatch.setattr(large_fit, "N_TEST", 500)
+def _a_thousand_rows_are_large(limits: Limits) -> None:
+    limits.large_from(1_000, held_out=100, as_if=500)
 
 
 @pytest.mark.parametrize(("rule", "n_networks"), [("large", 4), ("before", 10)])
 def test_the_rule_matches_the_case(rule: str, n_networks: int) -> None:
-    found = large_fit.figures(TABLE, rule, "fast")
+    found = large_fit.figures(TABLE, rule, "fast", 500)
     assert found["networks"] == n_networks
     assert (found["n_rows"], found["n_features"]) == (1_000, 5)
     assert found["peak_bytes"] > 1e7
@@ -34,8 +31,8 @@ def test_the_rule_matches_the_case(rule: str, n_networks: int) -> None:
 
 
 def test_figures_are_measured_on_the_test_rows() -> None:
-    found = large_fit.figures(TABLE, "large", "fast")
-    X, y, X_test, y_test = large_fit.TABLES[TABLE]()
+    found = large_fit.figures(TABLE, "large", "fast", 500)
+    X, y, X_test, y_test = large_fit.TABLES[TABLE](500)
     assert (len(y), len(y_test)) == (1_000, 500)
     model = PBPRegressorCV(budget="fast", random_state=0).fit(X, y)
     predicted = model.predict_distribution(X_test)
@@ -44,7 +41,7 @@ def test_figures_are_measured_on_the_test_rows() -> None:
 
 
 def test_the_command_is_measured(tmp_path: Path) -> None:
-    found = large_fit.of_command(60, 5, tmp_path)
+    found = large_fit.of_command(60, 5, tmp_path, 500)
     assert found["n_rows"] == 60
     assert found["networks"] == 10
     assert found["peak_bytes"] > 1e7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +25,8 @@ def test_the_rows_match_the_page() -> None:
     np.testing.assert_allclose(noise, rng.standard_normal(1000), rtol=1e-9, atol=1e-12)
 
 
-def test_outliers_are_in_the_training_set_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noises, "load_split", made_split)
-    found = noises.tails("yacht", 0)
+def test_outliers_are_in_the_training_set_only() -> None:
+    found = noises.tails(made_split("yacht", 0), 0)
     X, y, X_test, y_test = made_split("", 0)
     clean = PBPRegressor(noise_tail="heavy", random_state=0).fit(X, y).predict(X_test)
     assert found["heavy"]["rmse"] == metrics.rmse(y_test, clean)
@@ -36,15 +34,9 @@ def test_outliers_are_in_the_training_set_only(monkeypatch: pytest.MonkeyPatch) 
     assert found["gaussian"]["rmse_outliers"] > 1.5 > found["gaussian"]["rmse"] / y.std()
 
 
-def test_noises_write_their_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(noises, "load_split", made_split)
-    monkeypatch.setattr(noises, "SETS", ("yacht",))
-    monkeypatch.setattr(noises, "_N_PAIRS", 3)
-    arguments = ["noises", "--splits", "2", "--repeats", "1", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    noises.main()
+def test_noises_write_their_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--sets", "yacht", "--splits", "2", "--repeats", "1", "--pairs", "3"]
+    noises.main([*few, "--results", str(tmp_path)], made_split)
     printed = capsys.readouterr().out
     for name in ("held", "motorcycle", "tails", "outliers", "cost"):
         assert (tmp_path / f"noises_{name}.md").read_text() in printed

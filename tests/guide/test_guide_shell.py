@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.guide import packages, shell
+
+from probprop_lab.datasets.registry import SOURCES
 
 Printed = pytest.CaptureFixture[str]
 
@@ -38,10 +39,11 @@ def test_errors_of_synthetic_prices_grow_with_them() -> None:
 def test_parts_whose_sets_are_not_there_are_left_out(
     needs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
-    monkeypatch.setattr(shell, "PARTS", {"energy": lambda folder: ("text\n", {"alone": 1.0})})
-    monkeypatch.setattr(shell.datasets, "where", lambda name: tmp_path if needs else None)
-    monkeypatch.setattr(sys, "argv", ["shell", "--results", str(tmp_path)])
-    shell.main()
+    for name in ("PROBPROP_DATA", "PROBPROP_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    if needs:
+        (tmp_path / SOURCES["energy"].file).touch()
+    shell.main(["--results", str(tmp_path)], {"energy": lambda folder: ("text\n", {"alone": 1.0})})
     assert (tmp_path / "shell_energy.md").exists() == needs
     assert ("energy" in json.loads((tmp_path / "shell.json").read_text())) == needs
     assert ("text" in capsys.readouterr().out) == needs
@@ -54,16 +56,12 @@ def test_a_score_is_read_off_what_a_command_shows() -> None:
         shell.score("CRPS", shown)
 
 
-def test_packages_write_their_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
+def test_packages_write_their_page(tmp_path: Path, capsys: Printed) -> None:
     some = {
         k: v for k, v in packages.packages().items() if k in ("`MLPRegressor`", "`BayesianRidge`")
     }
-    monkeypatch.setattr(packages, "packages", lambda: some)
-    monkeypatch.setattr(packages, "failed", lambda model: ["check_one"])
-    monkeypatch.setattr(sys, "argv", ["packages", "--splits", "2", "--results", str(tmp_path)])
-    packages.main()
+    arguments = ["--splits", "2", "--results", str(tmp_path)]
+    packages.main(arguments, some, lambda model: ["check_one"])
     printed = capsys.readouterr().out
     assert (tmp_path / "packages.md").read_text() in printed
     assert "| – | – | – | 1 |" in printed  # a network without standard deviations

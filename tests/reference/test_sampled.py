@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop import _kernel
 from probprop._types import Array
-from probprop.distributions import functions
 from probprop.distributions.functions import SampledNetwork
 from probprop.inference.standardize import Standardizer
 from probprop.reference import sampled as oracle
@@ -88,17 +87,22 @@ def test_every_layout_of_X_gives_the_same_bits(layout: str) -> None:
         assert_array_equal(laid, plain)
 
 
-def test_a_row_gives_the_same_alone_and_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_gives_the_same_alone_and_in_any_block() -> None:
     X = np.random.RandomState(0).standard_normal((600, 5))
     network = draw([5, 11, 6, 1], 2)
     f, df_dX = network.gradient(X)
+    assert_array_equal(network(X), f)
     for i in (0, 31, 577, 599):
         alone = network.gradient(X[i : i + 1])
         assert_array_equal(alone[0], f[[i]])
         assert_array_equal(alone[1], df_dX[[i]])
-    monkeypatch.setattr(functions, "_PRODUCTS", 1)  # blocks of 256 rows
-    assert_array_equal(network.gradient(X)[1], df_dX)
-    assert_array_equal(network(X), f)
+    large = draw([5, 2_000, 2_000, 1], 2)  # of 4 million weights: blocks of 267 rows
+    f, df_dX = large.gradient(X)
+    assert_array_equal(large(X), f)
+    for rows in (slice(0, 100), slice(260, 270), slice(500, 600)):
+        alone = large.gradient(X[rows])
+        assert_array_equal(alone[0], f[rows])
+        assert_array_equal(alone[1], df_dX[rows])
 
 
 def test_features_in_the_smallest_units() -> None:

@@ -16,10 +16,10 @@ from sklearn.model_selection import KFold
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
 from limits import Limits
 from probprop import Candidate
-from probprop.estimators.cv import policy, search
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
+from search_steps import Steps
 
 # Networks of a few units on a few samples undo updates now and then.
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates")
@@ -59,39 +59,29 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_comparison_resumes_to_the_same_bits(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, tmp_path: Path, limits: Limits, steps: Steps
 ) -> None:
     if "large" in case:
-        monkeypatch.setattr(policy, "LARGE", len(X))
-        monkeypatch.setattr(policy, "AS_IF", 20)
+        limits.large_from(len(X))
     new, y = CASES[case]
     never_stopped = bits(new().fit(X, y))
-    n_steps = 0
-    advance = search.advance
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal n_steps
-        n_steps += 1
-        return advance(*arguments)
-
-    monkeypatch.setattr(search, "advance", counted)
+    steps.n = 0
     path = tmp_path / "run.ckpt"
     model = new().fit(X, y, checkpoint=path)
     assert bits(model) == never_stopped
-    whole, n_steps = n_steps, 0
+    whole, steps.n = steps.n, 0
     assert bits(new().fit(X, y, checkpoint=path)) == never_stopped  # nothing is left to do
-    assert n_steps == 0
+    assert steps.n == 0
     path.unlink()
 
     # Broken off after every third step, wherever that is.
-    def stopping(*arguments: Any) -> Any:
+    def stop(*_: Any) -> None:
         nonlocal left
         left -= 1
         if left < 0:
             raise Stop
-        return counted(*arguments)
 
-    monkeypatch.setattr(search, "advance", stopping)
+    steps.before = stop
     resumed = None
     while resumed is None:
         left = 3
@@ -100,27 +90,23 @@ def test_a_comparison_resumes_to_the_same_bits(
         except Stop:
             assert path.exists()
     assert bits(resumed) == never_stopped
-    assert n_steps == whole  # no step was made twice
+    assert steps.n == whole  # no step was made twice
     assert [p.name for p in tmp_path.iterdir()] == ["run.ckpt"]
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_the_file_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_the_best_so_far_and_the_file_resumes(tmp_path: Path, steps: Steps) -> None:
     never_stopped = bits(small().fit(X, Y))
-    advance, n_steps = search.advance, 0
+    steps.n = 0
 
-    def pressed(*arguments: Any) -> Any:
-        nonlocal n_steps
-        n_steps += 1
-        if n_steps == 4:
+    def press(*_: Any) -> None:
+        if steps.n == 3:  # before the fourth
+            steps.n = 0
             raise KeyboardInterrupt
-        return advance(*arguments)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(search, "advance", pressed)
-        with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
-            assert small().fit(X, Y, checkpoint=tmp_path / "c").n_iter_ == 20
+    steps.before = press
+    with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
+        assert small().fit(X, Y, checkpoint=tmp_path / "c").n_iter_ == 20
+    steps.before = lambda *_: None
     assert bits(small().fit(X, Y, checkpoint=tmp_path / "c")) == never_stopped
 
 

@@ -15,7 +15,6 @@ import uci
 from probprop import PBPClassifierCV, PBPRegressorCV
 from probprop.encoding.missing import N_NODES, learn_joint
 from probprop.encoding.piecewise import encode
-from probprop.estimators.cv import base
 from probprop.estimators.cv.folds import Encodings
 from probprop.inference import training
 from probprop.inference.inputs import Inputs, dense, normal_nodes
@@ -182,13 +181,13 @@ def test_complete_samples_among_others_keep_their_bits() -> None:
         assert_array_equal(a, b[kept])
 
 
-def test_blocks_do_not_change_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_change_predictions() -> None:
     X, _ = weather(40, seed=4)
     gaps = np.where(RandomState(0).uniform(size=X.shape) < 0.3, np.nan, X)
-    whole = fitted().predict(gaps, return_std=True)
-    monkeypatch.setattr(base, "_BLOCK", 7)
-    for a, b in zip(whole, fitted().predict(gaps, return_std=True), strict=True):
-        assert_allclose(a, b, rtol=1e-6)
+    n = 1 + (1 << 14) // len(gaps)  # more rows than a block has
+    few, many = (fitted().predict(rows, return_std=True) for rows in (gaps, np.tile(gaps, (n, 1))))
+    for a, b in zip(few, many, strict=True):
+        assert_allclose(np.tile(a, n), b, rtol=1e-6)
 
 
 # ---- Oracles

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import probprop
 from finite_differences import assert_gradient, differences
+from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV
-from probprop.estimators.cv import policy
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -34,14 +34,12 @@ def layers(model: PBPRegressorCV) -> set[str]:
     return {group.candidate.output_layer for group in model.groups_}
 
 
-def test_without_noise_they_are_stacked_and_predict_better(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_noise_they_are_stacked_and_predict_better(limits: Limits) -> None:
     model = fitted()
     assert "full" in layers(model)
     assert any(member.posterior_.output_layer is not None for member in model.estimators_)
     assert {p["output_layer"] for p in model.cv_results_["params"]} == {"mean_field", "full"}
-    monkeypatch.setattr(policy, "MOST_FEATURES", 0)
+    limits.of_policy(most_features=0)
     without = deepcopy(model).fit(X[:120], WITHOUT_NOISE[:120])
     assert layers(without) == {"mean_field"}
     scores = [

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold
 
 from cv_models import LABELS, PRICES, RAW, X, Y, small, small_classifier
+from limits import Limits
 from probprop import Candidate, PBPRegressorCV
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import RegressionScorer
@@ -28,16 +29,14 @@ N_HELD = 30
 
 
 @pytest.fixture
-def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "LARGE", N)
-    monkeypatch.setattr(policy, "HELD_OUT", N_HELD)
-    monkeypatch.setattr(policy, "AS_IF", 20)
-    few, large = policy.REGRESSION[0], policy.REGRESSION[-1]
-    monkeypatch.setattr(policy, "REGRESSION", (few, replace(large, n_samples=N)))
-    few, large = policy.CLASSIFICATION[0], policy.CLASSIFICATION[-1]
-    large = replace(large, n_samples=N, n_folds=2)
-    monkeypatch.setattr(policy, "CLASSIFICATION", (few, large))
-    monkeypatch.setattr(policy, "MIN_ROWS_FOR_POWER", N_HELD)
+def _small_is_large(limits: Limits) -> None:
+    limits.large_from(N, held_out=N_HELD)
+    values, labels = policy.REGRESSION, policy.CLASSIFICATION
+    limits.of_policy(
+        regression=(values[0], replace(values[-1], n_samples=N)),
+        classification=(labels[0], replace(labels[-1], n_samples=N, n_folds=2)),
+        min_rows_for_power=N_HELD,
+    )
 
 
 is_large = pytest.mark.usefixtures("_small_is_large")
@@ -124,8 +123,8 @@ def test_one_row_less_is_not_large() -> None:
 
 
 @is_large
-def test_a_power_is_decided_by_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "AS_IF", N)
+def test_a_power_is_decided_by_one_network(limits: Limits) -> None:
+    limits.of_policy(as_if=N)
     model = large(candidates="auto").fit(X, PRICES)
     assert model.calibration_.transformation is not None
     assert {group.candidate.power for group in model.groups_} == {

@@ -11,13 +11,14 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, Trial
 from probprop.estimators.cv import policy
 from probprop.estimators.cv import search as search_module
 from probprop.estimators.cv.calibration import OutOfFold
 from probprop.estimators.cv.search import Evaluation, Running, pruned, stacked, stacking_weights
-from probprop.inference import training
 from probprop.inference.posterior import initial_posterior
+from search_steps import Steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -180,23 +181,21 @@ def test_results_have_the_keys_of_scikit_learn(model: PBPRegressorCV) -> None:
 # ---- Ctrl-C, and predictions that are not finite
 
 
-def interrupted_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted_at(call: int, steps: Steps) -> None:
     """Let the kernel answer one call with what Ctrl-C makes of it."""
-    advance, calls = training.advance, iter(range(1, 1000))
+    calls = iter(range(1, 1000))
 
-    def pressed(runs: Any, n_epochs: int, n_threads: int = 1) -> Any:
-        if next(calls) == call:
-            return list(runs), KeyboardInterrupt()
-        return advance(runs, n_epochs, n_threads)
+    def pressed(runs: Any, *_: Any) -> Any:
+        return (list(runs), KeyboardInterrupt()) if next(calls) == call else None
 
-    monkeypatch.setattr(search_module, "advance", pressed)
+    steps.before = pressed
 
 
 def fit_interrupted(n_search_folds: int = 2) -> PBPRegressorCV:
     line = policy.Policy(0, 4, ((4,),), ((4,),), (10.0,), n_search_folds)
     model = PBPRegressorCV(3, candidates=CANDIDATES, budget="fast", random_state=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "REGRESSION", (line,))
+        Limits(patch).of_policy(regression=(line,))
         try:
             return model.fit(X, Y)
         except KeyboardInterrupt:
@@ -205,11 +204,9 @@ def fit_interrupted(n_search_folds: int = 2) -> PBPRegressorCV:
 
 
 @pytest.mark.parametrize(("call", "n_epochs"), [(3, 20), (6, 40), (10, 80)])
-def test_ctrl_c_keeps_the_best_so_far(
-    monkeypatch: pytest.MonkeyPatch, call: int, n_epochs: int
-) -> None:
+def test_ctrl_c_keeps_the_best_so_far(steps: Steps, call: int, n_epochs: int) -> None:
     """In the second and third rung, and while the third fold is trained."""
-    interrupted_at(call, monkeypatch)
+    interrupted_at(call, steps)
     with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
         model = fit_interrupted()
     assert len(model.estimators_) == 2 * len(model.groups_)
@@ -218,8 +215,8 @@ def test_ctrl_c_keeps_the_best_so_far(
 
 
 @pytest.mark.parametrize("call", [1, 2])
-def test_ctrl_c_before_the_first_rung(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
-    interrupted_at(call, monkeypatch)
+def test_ctrl_c_before_the_first_rung(steps: Steps, call: int) -> None:
+    interrupted_at(call, steps)
     with pytest.raises(KeyboardInterrupt):
         fit_interrupted()
 
@@ -227,16 +224,18 @@ def test_ctrl_c_before_the_first_rung(monkeypatch: pytest.MonkeyPatch, call: int
 def test_predictions_that_are_not_finite_stop_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = search_module.output_moments
 
+    all_are_broken = False
+
     def broken(plan: Any, *rest: Any) -> Any:
         mean, variance = moments(plan, *rest)
-        return (mean * np.nan, variance) if plan.evidence_cap else (mean, variance)
+        return (mean * np.nan if all_are_broken or plan.evidence_cap else mean), variance
 
     monkeypatch.setattr(search_module, "output_moments", broken)
     model = fit_interrupted()
     assert model.trials_[1].outcome == "predictions were not finite"
     assert [group.candidate for group in model.groups_] == CANDIDATES[:1]
     assert np.isnan(model.cv_results_["mean_test_score"]).sum() == 1
-    monkeypatch.setattr(search_module, "output_moments", lambda *a: (np.full(20, np.nan),) * 2)
+    all_are_broken = True
     with pytest.raises(FloatingPointError, match="No candidate made finite predictions"):
         fit_interrupted()
 
@@ -251,9 +250,8 @@ def test_stacked_trials_train_on_all_folds_of_an_int() -> None:
     assert len(model.trials_[0].scores[0]) == 1
 
 
-def test_an_int_is_honored_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "LARGE", 50)
-    monkeypatch.setattr(policy, "HELD_OUT", 10)
+def test_an_int_is_honored_at_any_size(limits: Limits) -> None:
+    limits.large_from(50, held_out=10)
     model = PBPRegressorCV(3, candidates=CANDIDATES[:1], budget="fast", random_state=0).fit(X, Y)
     assert (len(model.estimators_), len(model.oof_rows_)) == (3, 60)
     model.set_params(cv="auto").fit(X, Y)

@@ -17,6 +17,7 @@ from sklearn.datasets import load_diabetes
 import probprop_lab.datasets
 from probprop import PBPRegressor, metrics
 from probprop.cli.application import run as run_command
+from probprop_lab.datasets.registry import SOURCES
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost, run_job
 from probprop_lab.experiments.harness import methods, protocol, report, scoring
 from probprop_lab.experiments.paper import authors_pbp, printed
@@ -100,14 +101,15 @@ def test_differences_are_in_combined_standard_errors() -> None:
 # ---- Jobs
 
 
-def test_table1_has_the_jobs_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probprop_lab.datasets, "where", lambda name: None)
+def test_table1_has_the_jobs_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PROBPROP_DATA", "PROBPROP_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
     jobs = [job for job in EXPERIMENTS["table1"].jobs(Selection()) if job.method == "PBP"]
     assert len(jobs) == 8 * 20 + 5
     assert {job.dataset for job in jobs} == set(NINE)
     assert {job.dataset for job in jobs if job.hidden == (100,)} == {"protein"}
     assert {job.n_epochs for job in jobs} == {40}
-    monkeypatch.setattr(probprop_lab.datasets, "where", lambda name: Path(name))
+    (tmp_path / SOURCES["year_prediction_msd"].file).touch()
     year = EXPERIMENTS["table1"].jobs(Selection())[-21:]
     assert [job.split for job in year if job.dataset == "year_prediction_msd"] == [0]
 

@@ -29,7 +29,9 @@ _BLOCK = 20_000  # songs generated at a time: 15 MB
 _UPPER = np.triu_indices(N_TIMBRE)
 
 
-def songs(n: int = N_ROWS, seed: int = 0) -> Iterator[tuple[FloatArray, FloatArray]]:
+def songs(
+    n: int = N_ROWS, seed: int = 0, block_size: int = _BLOCK
+) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Generate songs in blocks.
 
     Parameters
@@ -37,12 +39,13 @@ def songs(n: int = N_ROWS, seed: int = 0) -> Iterator[tuple[FloatArray, FloatArr
     n : int, default=515345
     seed : int, default=0
         The first songs do not depend on n.
+    block_size : int, default=20000
 
     Yields
     ------
-    X : ndarray of shape (at most 20000, 90)
+    X : ndarray of shape (at most block_size, 90)
         12 means of the timbre and its 78 variances and covariances, of the tens and the hundreds.
-    y : ndarray of shape (at most 20000,)
+    y : ndarray of shape (at most block_size,)
         Years, whole numbers.
 
     Examples
@@ -55,9 +58,9 @@ def songs(n: int = N_ROWS, seed: int = 0) -> Iterator[tuple[FloatArray, FloatArr
     mixing = world.standard_normal((N_TIMBRE, N_TIMBRE)) / np.sqrt(N_TIMBRE)
     scales = np.geomspace(40.0, 8.0, N_TIMBRE)
     slopes = world.standard_normal((3, 2 * N_TIMBRE)) / np.sqrt(2 * N_TIMBRE)
-    for block, start in enumerate(range(0, n, _BLOCK)):
+    for block, start in enumerate(range(0, n, block_size)):
         rng = np.random.default_rng([seed, block])
-        size = _BLOCK  # all of a block is drawn, so that its songs do not depend on n
+        size = block_size  # all of a block is drawn, so that its songs do not depend on n
         tendency = rng.standard_normal((size, N_TIMBRE)) @ mixing
         loudness = np.exp(0.4 * rng.standard_normal((size, N_TIMBRE)))  # of each number, in a song
         factors = mixing + 0.3 * rng.standard_normal((size, N_TIMBRE, N_TIMBRE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from probprop import PBPClassifier
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, JobError, Selection, cost, run, run_job
 from probprop_lab.experiments.beyond import class_methods, class_sets, classification
-from probprop_lab.experiments.harness import methods, report
+from probprop_lab.experiments.harness import report
 
 CLASSES = EXPERIMENTS["classification"]
 Row = dict[str, Any]
@@ -121,9 +122,9 @@ def test_what_is_not_known_or_too_large_is_refused() -> None:
 
 
 def test_a_method_that_is_not_installed_is_left_out_or_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    hide: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    hide("catboost")
     jobs = CLASSES.jobs(Selection(["wine"], 1))
     assert "CatBoost" not in {job.method for job in jobs}
     jobs = CLASSES.jobs(Selection(["wine"], 1, methods=["CatBoost"]))

@@ -75,12 +75,11 @@ def test_there_is_a_job_per_set_strategy_and_repetition() -> None:
 
 
 @pytest.mark.parametrize("method", acquisition.METHODS)
-def test_a_run_matches_the_learner(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acquisition, "N_ASKS", 1)
+def test_a_run_matches_the_learner(method: str) -> None:
     job = Job("acquisition", "diabetes", 0, method, 7, hidden=(5,), n_epochs=4, evidence_cap=10.0)
     X, y = acquisition_sets.load("diabetes")
     rows = acquisition_sets.split(len(y), 0)
-    found = acquisition.learn(job, X, y, rows)
+    found = acquisition.learn(job, X, y, rows, n_asks=1)
     strategy = method.removesuffix(acquisition.CV)
     learner = ActiveLearner(acquisition.model(job), strategy, 4, random_state=7)  # type: ignore[arg-type]
     learner.tell(X[rows.train], y[rows.train])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from probprop import PBPRegressor, PBPRegressorCV
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, run_job
 from probprop_lab.experiments.beyond import auto
-from probprop_lab.experiments.harness import benchmark, methods, protocol, report
+from probprop_lab.experiments.harness import methods, protocol, report
 
 AUTO = EXPERIMENTS["auto"]
 Row = dict[str, Any]
@@ -109,10 +110,10 @@ def test_what_is_compared_is_made_from_the_job() -> None:
 
 
 @pytest.mark.parametrize("method", ["PBP", FAST])
-def test_a_row_says_what_was_chosen(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_says_what_was_chosen(method: str, every_split_is: Callable[..., None]) -> None:
     X, y = load_diabetes(return_X_y=True)
     parts = X[:40], y[:40], X[40:60], y[40:60]
-    monkeypatch.setattr(benchmark, "load_split", lambda dataset, split: parts)
+    every_split_is(parts)
     found = run_job(Job("auto", "yacht", 0, method, seed=3, hidden=(2,)))
     assert json.loads(json.dumps(found)) == found
     if method != FAST:

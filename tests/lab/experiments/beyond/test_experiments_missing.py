@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from probprop.cli.application import run as run_command
 from probprop.metrics import summary
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost, run_job
 from probprop_lab.experiments.beyond import missing
-from probprop_lab.experiments.harness import benchmark
 
 MISSING = EXPERIMENTS["missing"]
 Row = dict[str, Any]
@@ -44,10 +44,10 @@ ROWS = [
 
 
 @pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def parts(every_split_is: Callable[..., None]) -> list[Any]:
     X, y = load_diabetes(return_X_y=True)
     found = [X[:150], y[:150], X[150:200], y[150:200]]
-    monkeypatch.setattr(benchmark, "load_split", lambda dataset, split: found)
+    every_split_is(found)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from probprop.cli.application import run as run_command
 from probprop.metrics import interval_coverage, summary
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost, run_job
 from probprop_lab.experiments.beyond import noise, noise_sets
-from probprop_lab.experiments.harness import benchmark, methods
+from probprop_lab.experiments.harness import methods
 
 NOISE = EXPERIMENTS["noise"]
 OURS = ["constant", "input"]
@@ -103,10 +104,10 @@ def test_synthetic_noise_is_the_same_everywhere() -> None:
     assert not np.array_equal(y, noise_sets.load("made_3000x5", 1)[1])
 
 
-def test_rows_are_fits_with_the_same_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_fits_with_the_same_mean(every_split_is: Callable[..., None]) -> None:
     X, y = load_diabetes(return_X_y=True)
     parts = X[:150], y[:150], X[150:200], y[150:200]
-    monkeypatch.setattr(benchmark, "load_split", lambda dataset, split: parts)
+    every_split_is(parts)
     found = {
         name: run_job(Job("noise", "yacht", 0, name, seed=7, hidden=(4,), n_epochs=8))
         for name in OURS

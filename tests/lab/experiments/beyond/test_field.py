@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,6 @@ ROWS = [
 ]
 
 
-def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
-    monkeypatch.setattr(
-        methods, "find_spec", lambda name: None if name in packages else find_spec(name)
-    )
-
-
 # ---- The jobs
 
 
@@ -75,11 +69,11 @@ def test_a_selection_is_obeyed_and_pairs_share_their_seeds() -> None:
 
 
 def test_methods_that_cannot_be_run_are_left_out_or_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    hide: Callable[..., None],
 ) -> None:
     with pytest.raises(ValueError, match="GP: these sets have too many rows for it"):
         FIELD.jobs(Selection(["protein"], methods=["GP"]))
-    hide(monkeypatch, "catboost", "lightgbm", "ngboost")
+    hide("catboost", "lightgbm", "ngboost")
     jobs = FIELD.jobs(Selection(["yacht"], n_splits=1))
     extra = ["LightGBM", "CatBoost", "CatBoost constant", "NGBoost"]
     assert [job.method for job in jobs] == [k for k in methods.FIELD if k not in extra]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,7 +77,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in (FarthestFirst, Constant):
         fake = methods.Method(kind.__name__, lambda job, kind=kind: kind(), 1.0)
         monkeypatch.setitem(methods.KNOWN, kind.__name__, fake)
-    monkeypatch.setattr(FarthestFirst, "seen", ())
+    FarthestFirst.seen = ()
 
 
 # ---- The paper's numbers and the jobs
@@ -136,8 +136,8 @@ def test_a_job_costs_little_more_with_a_large_pool() -> None:
     assert costs[0] > cost(replace(job_of("PBP-A"), dataset="concrete"))
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probprop_lab.experiments.harness.methods.find_spec", lambda name: None)
+def test_a_missing_extra_is_named(hide: Callable[..., None]) -> None:
+    hide("jax", "numpyro")
     with pytest.raises(ValueError, match="the method HMC needs jax, numpyro: pip install"):
         methods.check([job_of("HMC-A")])
 

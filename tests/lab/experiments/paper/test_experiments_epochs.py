@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.datasets import load_diabetes
 
 from probprop import PBPRegressor, metrics
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, run_job
-from probprop_lab.experiments.harness import benchmark, report
+from probprop_lab.experiments.harness import report
 from probprop_lab.experiments.paper import epochs
 
 EPOCHS = EXPERIMENTS["epochs"]
@@ -71,8 +72,8 @@ def test_a_point_of_a_run_is_a_fit_of_n_epochs(evidence_cap: float | None) -> No
     assert np.all(np.diff([point["seconds"] for point in points]) > 0.0)
 
 
-def test_the_runner_keeps_the_curve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "load_split", lambda dataset, split: small_parts())
+def test_the_runner_keeps_the_curve(every_split_is: Callable[..., None]) -> None:
+    every_split_is(small_parts())
     row = run_job(Job("epochs", "diabetes", 0, hidden=(2,), n_epochs=1000, evidence_cap=10.0))
     assert row["evidence_cap"] == 10.0
     assert [point["n_epochs"] for point in row["curve"]] == list(epochs.N_EPOCHS)

@@ -98,7 +98,7 @@ def measure(job: Job) -> Row:
     return learn(job, X, y, acquisition_sets.split(len(y), job.split))
 
 
-def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
+def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows, n_asks: int = N_ASKS) -> Row:
     """Return the scores of all fits, and what was picked.
 
     Parameters
@@ -107,6 +107,7 @@ def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
     X, y : ndarray of shape (n, n_features) and (n,)
         The whole data set.
     rows : Rows
+    n_asks : int, default=10
 
     Returns
     -------
@@ -118,7 +119,7 @@ def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
     learner = ActiveLearner(
         model(job), _strategy(job.method), batch_size=BATCH, random_state=job.seed
     )
-    found = curve(learner, X, y, rows, N_ASKS)
+    found = curve(learner, X, y, rows, n_asks)
     return {
         "rmse": float(np.mean(found["rmses"])),
         "log_likelihood": float(np.mean(found["log_likelihoods"])),
@@ -162,15 +163,20 @@ def _strategy(method: str) -> Any:
 
 
 class Averaged(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """`N_MEMBERS` networks of different seeds, of which the first is `random_state`."""
+    """Networks of different seeds, of which the first is `random_state`."""
 
-    def __init__(self, random_state: int = 0) -> None:
+    def __init__(
+        self, random_state: int = 0, n_members: int = N_MEMBERS, n_epochs: int = N_EPOCHS
+    ) -> None:
         self.random_state = random_state
+        self.n_members = n_members
+        self.n_epochs = n_epochs
 
     def fit(self, X: Array, y: Array) -> Averaged:
         """Fit the networks."""
-        others = RandomState(self.random_state).randint(2**31 - 1, size=N_MEMBERS - 1).tolist()
-        given: Any = {"n_epochs": N_EPOCHS, "evidence_cap": EVIDENCE_CAP}
+        n_others = self.n_members - 1
+        others = RandomState(self.random_state).randint(2**31 - 1, size=n_others).tolist()
+        given: Any = {"n_epochs": self.n_epochs, "evidence_cap": EVIDENCE_CAP}
         seeds = [self.random_state, *others]
         self.networks_ = [PBPRegressor(HIDDEN, random_state=s, **given).fit(X, y) for s in seeds]
         return self

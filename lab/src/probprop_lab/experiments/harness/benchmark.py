@@ -31,6 +31,8 @@ COMPARED = ("rmse", "log_likelihood", "crps")
 """What is compared on the splits that two methods were run on."""
 
 Split = tuple[Array, Array]
+Parts = tuple[Array, Array, Array, Array]  # X_train, y_train, X_test, y_test
+Loader = Callable[[str, int], Parts]  # from a data set and the number of a split
 
 
 @lru_cache(maxsize=2)  # a worker meets the splits of one set one after another
@@ -41,7 +43,7 @@ def _data(dataset: str) -> tuple[Array, Array, list[Split]]:
     return found.X, found.y, list(datasets.splits(dataset))
 
 
-def load_split(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
+def load_split(dataset: str, split: int) -> Parts:
     """Return X_train, y_train, X_test, y_test of one of the fixed splits.
 
     Parameters
