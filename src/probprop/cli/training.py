@@ -277,13 +277,12 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             frame = read_tables(paths, na=tables.na_texts(request.na))
         yield Table(paths, frame, True, limit)
         return
-    for name, given in (("--group", request.group), ("--time", request.time)):
-        if given is not None:
-            raise typer.BadParameter(
-                "above the memory limit and with --dask the folds are random: give a larger "
-                "--memory-limit, or fewer rows, without --dask",
-                param_hint=name,
-            )
+    if request.group is not None or request.time is not None:
+        raise typer.BadParameter(
+            "above the memory limit and with --dask the folds are random: give a larger "
+            "--memory-limit, or fewer rows, without --dask",
+            param_hint="--time" if request.group is None else "--group",
+        )
     if paths == ["-"] and request.dask is not None:
         raise typer.BadParameter(
             "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
