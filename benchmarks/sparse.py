@@ -19,7 +19,7 @@ from probprop import PBPRegressor, PBPRegressorCV
 from probprop._types import FloatArray
 from probprop.encoding.piecewise import encode, encode_sparse, fit_piecewise
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import ColumnBasis, Encoded, basis_of, continuous
+from probprop.inference.inputs import ColumnBasis, Encoded, basis_of
 
 _N_ROWS, _N_NUMBERS, _N_CODES = 20_000, 10, 1_000
 _N_EPOCHS = 10
@@ -168,6 +168,8 @@ def _hats(x: FloatArray) -> ColumnBasis:
     hats = [
         np.maximum(0.0, 1.0 - np.abs(u - center) * 2.0 ** (level + 1)) for level, center in centers
     ]
-    ends = np.zeros((2, 1 + len(hats)))
-    ends[:, 0] = 1.0
-    return continuous(knots, np.column_stack([knots, *hats]), ends)
+    values = np.column_stack([knots, *hats])
+    slope = np.zeros((len(knots) + 1, values.shape[1]))
+    slope[:, 0] = 1.0
+    slope[1:-1] = np.diff(values, axis=0) / np.diff(knots)[:, np.newaxis]
+    return ColumnBasis(knots, np.concatenate([values[:1], values]), slope)

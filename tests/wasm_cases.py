@@ -15,13 +15,14 @@ from scipy import sparse
 from scipy.special import log_ndtr, ndtr, ndtri
 
 import oracle
+from hats import continuous
 from probprop import BoxCox, Mixture, PBPClassifier, PBPRegressor
 from probprop._types import Array
 from probprop.distributions.base import Moments
 from probprop.distributions.functions import SampledNetwork
 from probprop.distributions.power import moments
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import ColumnBasis, Encoded, basis_of, continuous
+from probprop.inference.inputs import ColumnBasis, Encoded, basis_of
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
 from probprop.inference.native import class_log_probabilities, scale_mixture
 from probprop.inference.noise import FIRST_TAIL, start_noise_network

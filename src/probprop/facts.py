@@ -17,9 +17,8 @@ from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.kind import (
     classes_of,
-    first_network,
     is_cross_validated,
-    members,
+    networks_of,
     transformation_of,
 )
 from probprop.estimators.regressor import PBPRegressor
@@ -50,7 +49,8 @@ def model_facts(
     >>> dict(model_facts(model, ["x"], "y"))["Network"]
     '1 feature, 8 hidden units, 1 output; 25 weights in float64'
     """
-    network, g = first_network(model), transformation_of(model)
+    networks, g = networks_of(model), transformation_of(model)
+    network = networks[0]
     chosen, q = is_cross_validated(model), network.posterior_
     names, n_features = target_names(target), model.n_features_in_
     n_in, *hidden, n_out = q.layer_sizes
@@ -60,7 +60,7 @@ def model_facts(
         multilabel = cast(PBPClassifier, network).multilabel_
         facts.append(["Labels" if multilabel else "Classes", f"{len(classes):,}: {shown}"])
     if chosen:
-        k, n = len(cast(Any, model).groups_), len(members(model))
+        k, n = len(cast(Any, model).groups_), len(networks)
         each = "one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")
         facts.append(["Ensemble", f"{plural(n, 'network')}, {each}; below is the first"])
         choice, *stacked = choice_in_words(model).splitlines()

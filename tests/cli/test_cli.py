@@ -22,7 +22,6 @@ from probprop import PBPRegressor
 from probprop.cli import application
 from probprop.cli.application import run
 from probprop.cli.console import Terminal, make_terminal
-from probprop.io import MODEL, read_file, write_file
 from probprop.judged import LABELS, show
 from probprop.metrics.verdict import verdict
 from probprop.table import TableModel
@@ -359,19 +358,6 @@ def test_info_and_predict_import_no_more_than_they_need(folder: Path, tmp_path: 
         *("sklearn.covariance", "sklearn.linear_model", "sklearn.metrics"),
         *("sklearn.inspection", "sklearn.model_selection"),
     }
-
-
-def test_info_takes_a_file_without_facts(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["info", str(folder / "homes.pbp")]) == 0
-    expected = capfd.readouterr().out
-    tree, arrays, _ = read_file(folder / "homes.pbp", MODEL)
-    header = {k: value for k, value in tree.items() if k != "facts"}
-    write_file(tmp_path / "old.pbp", MODEL, header, arrays)
-    assert run(["info", str(tmp_path / "old.pbp")]) == 0
-    size = re.compile(r"File size.*")
-    assert size.sub("", capfd.readouterr().out) == size.sub("", expected)
 
 
 # ---- demo, help

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 import zipfile
@@ -292,22 +290,6 @@ def test_a_bug_is_one_line_too_unless_debugged(
     fails(capfd, 1, update, "unexpected KeyError: 'surprise'", "--debug")
     with pytest.raises(KeyError, match="surprise"):
         call(f"{update} --debug")
-
-
-def test_a_folder_that_is_not_flushed_is_a_note(
-    folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fsync = os.fsync
-
-    def fail(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EIO, "Input/output error")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fail)
-    assert call("update homes.pbp sold.csv") == 0
-    err = capfd.readouterr().err
-    assert "note: homes.pbp is written, but its folder could not be flushed to the disk" in err
 
 
 def test_ctrl_c_is_one_line(folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,6 @@ def test_known_errors_and_several_targets_go_to_disk(capfd: Captured) -> None:
     model = probprop.load("large.pbp")
     assert model.targets == ["price", "tax"]
     assert "e" not in model.features
-    assert "2 targets" in capfd.readouterr().err
     assert call(f"{FIT} --report page.html --test-fraction 0 -o large.pbp") == 2
     assert "leave --test-fraction 0 out" in " ".join(capfd.readouterr().err.split())
 
@@ -250,9 +249,7 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
 def test_a_sample_is_drawn_evenly() -> None:
     frames = [pd.DataFrame({"i": np.arange(k, k + 50)}) for k in range(0, 10_000, 50)]
     sample: list[pd.DataFrame] = []
-    n_rows: list[int] = []
-    kept = list(judging.counted(judging.sampled(frames, sample, 200), n_rows.append))
-    assert sum(map(len, kept)) == sum(n_rows) == 10_000
+    assert sum(map(len, judging.sampled(frames, sample, 200))) == 10_000
     [found] = sample
     rows = found["i"].to_numpy()
     assert len(rows) == 200

@@ -151,13 +151,14 @@ def test_progress_bar(diabetes, capsys):
     assert "s left" in lines[0]
 
 
-def test_progress_bar_on_a_terminal_redraws_one_line(fitted):
+def test_progress_bar_on_a_terminal_redraws_one_line(fitted, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     terminal = Terminal()
-    draw = progress_bar(40, terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    draw = progress_bar(40)
     for epoch in fitted.history_:
         draw(epoch)
     assert terminal.getvalue().count("\n") == 1

@@ -14,10 +14,11 @@ from scipy import sparse
 from sklearn.datasets import make_friedman1
 
 import probprop
+from hats import continuous
 from probprop import PBPRegressor
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Encoded, basis_of, columns_of, continuous
+from probprop.inference.inputs import Encoded, basis_of, columns_of
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import LAYERED, Memory, Posterior, initial_posterior

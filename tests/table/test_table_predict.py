@@ -13,7 +13,7 @@ import probprop
 from cli_tables import homes
 from probprop import PBPClassifier, PBPRegressor
 from probprop.cli.application import run
-from probprop.estimators.kind import first_network
+from probprop.estimators.kind import networks_of
 from probprop.table import TableError, TableModel, fit_table_model, read_table
 
 HOMES = homes(80).drop(columns="id")
@@ -80,7 +80,7 @@ def test_the_repr_shows_the_columns() -> None:
 
 
 def weights(estimator: object) -> list[np.ndarray]:
-    return list(first_network(estimator).posterior_.m_w)
+    return list(networks_of(estimator)[0].posterior_.m_w)
 
 
 def fitted_by_command(folder: Path, target: str, *options: str) -> TableModel:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils import check_array, check_random_state, check_X_y, get_tags
+from sklearn.utils import check_array, check_random_state, check_scalar, check_X_y, get_tags
 
 from probprop._types import Array, FloatArray
 from probprop.active.strategies import STRATEGIES, IntArray, by_features
-from probprop.estimators.validation import check_flag, check_int, check_option
+from probprop.estimators.validation import check_int, check_option
 
 StrategyName = Literal["variance_reduction", "variance", "thompson", "random"]
 
@@ -171,7 +171,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         """Check the parameters; return whether rows must be finite, as the estimator says."""
         check_option("strategy", self.strategy, list(STRATEGIES))
         check_int("batch_size", self.batch_size, 1)
-        check_flag("warm_start", self.warm_start)
+        check_scalar(self.warm_start, "warm_start", (bool, np.bool_))
         needed: list[tuple[str, str, str]] = []
         strategy = f"strategy={self.strategy!r}"
         if self.strategy == "thompson":

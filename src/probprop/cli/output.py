@@ -351,13 +351,11 @@ def save_model(model: TableModel, path: str) -> None:
 
 def save_fitted(terminal: Terminal, model: TableModel, path: str) -> None:
     """Write a model that was just fitted, and print what is in it."""
-    from probprop.estimators.kind import members
-
     save_model(model, path)
     counts = {
         "row": model.estimator.n_samples_seen_,
         "feature": len(model.features),
         "class": 0 if model.classes is None else len(model.classes),
-        "network": len(members(model.estimator)),
+        "network": len(getattr(model.estimator, "estimators_", ())),
     }
     terminal.say(f"wrote {path}: {', '.join(plural(n, k) for k, n in counts.items() if n)}")

@@ -52,25 +52,6 @@ def demo(
     terminal_of(context).result(f"The report is {os.path.abspath(output)}: open it in a browser.")
 
 
-def bench(context: typer.Context) -> None:
-    """Measure the training speed of this machine.
-
-    The unit is updates per second of processor time on one core. An update is an ADF step on one
-    row of a table; an epoch has one update per row.
-    """
-    from probprop.cli.cost import updates_per_second
-    from probprop.inference.engine import cpu_level
-
-    terminal = terminal_of(context)
-    rows = []
-    for sizes in _SHAPES:
-        speeds = [updates_per_second(sizes, dtype, _SECONDS) for dtype in ("float64", "float32")]
-        hidden = "-".join(str(n) for n in sizes[1:-1])
-        rows.append([f"{sizes[0]} features, {hidden} hidden", *(f"{v:,.0f}" for v in speeds)])
-    terminal.table(["network", "float64 updates/s", "float32 updates/s"], rows)
-    terminal.result(f"instruction set: {cpu_level()}")
-
-
 PLAY_EXAMPLES = """\b
 Examples:
   probprop play

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import Array
+    from probprop.data.tables import Columns
     from probprop.report import HeldOut
     from probprop.table import TableModel
-    from probprop.table.encoding import Columns, TableEncoder
+    from probprop.table.encoding import TableEncoder
     from probprop.table.target import Counting
 
 _TEST_SHARE = 0.1  # test set of one network, as a share of the rows

@@ -326,7 +326,7 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
 
     reader, columns = rows.schema.reader, rows.schema.columns
     assert columns is not None  # tables have them
-    targets = list(columns.wanted.targets)
+    targets = list(columns.targets)
     baseline: tuple[tuple[float, float], ...] = ()  # mean and standard deviation of each target
     if rows.schema.likelihood.standardizes_target:
         if isinstance(rows, MemoryRows):
@@ -334,7 +334,7 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
         else:
             baseline = marginal(merged([summary.y for summary in rows.summaries]))
     target = targets[0] if len(targets) == 1 else targets
-    return TableModel(model, columns.encoder, target, reader.counting, reader.na, baseline)
+    return TableModel(model, columns.encoder, target, reader.counting, reader.asked.na, baseline)
 
 
 def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array) -> pd.DataFrame:

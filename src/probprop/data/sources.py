@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -31,9 +31,6 @@ from probprop.estimators.validation import (
     check_target_std,
 )
 from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_labels
-
-if TYPE_CHECKING:
-    from probprop.table.encoding import Columns
 
 Network = PBPRegressor | PBPClassifier
 CrossValidated = PBPRegressorCV | PBPClassifierCV
@@ -85,7 +82,7 @@ class Schema:
     n_features: int  # columns of X
     n_numbers: int  # of a row: its own, features, targets, weights and known errors
     feature_names: Array | None  # of features that are all numbers
-    columns: Columns | None = None  # of a table
+    columns: Any = None  # of a table: `probprop.data.tables.Columns`
     n_without_target: int = 0  # rows of a table that are left out
 
 
@@ -152,7 +149,7 @@ class ArrayReader:
         if not isinstance(piece, tuple | list) or not 2 <= len(piece) <= 4:
             raise TypeError(f"{label}: {_SHAPE}, not {type(piece).__name__}.")
         X, y, weight, y_std = (*piece, None, None)[:4]
-        with _labeled(label):
+        with labeled(label):
             network = clone(self.network)
             validate_data(network, X, skip_check_array=True, reset=True)
             check = check_labeled_data if is_classifier(network) else check_regression_data
@@ -221,11 +218,13 @@ def check_takes_errors(network: Any, what: str) -> None:
 
 
 @contextmanager
-def _labeled(label: str) -> Iterator[None]:
-    """Put the name of a block before an error about it."""
+def labeled(label: str) -> Iterator[None]:
+    """Put the name of a piece before an error about it."""
     try:
         yield
     except (ValueError, TypeError) as error:
+        if label in str(error):
+            raise
         raise type(error)(f"{label}: {error}") from error
 
 

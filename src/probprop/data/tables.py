@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,14 +11,29 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
+from probprop._types import Array
 from probprop.data import sources
-from probprop.data.sources import Columnwise, Loaded, Piece, Schema, Source
+from probprop.data.sources import Columnwise, Loaded, Piece, Schema, Source, labeled
 from probprop.inference.likelihoods import of_labels
-from probprop.table import encoding
 from probprop.table.cells import without_marks
-from probprop.table.encoding import Columns, Wanted, agreed, labeled, survey_frame
+from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, kind_of
+from probprop.table.encoding import (
+    Look,
+    TableEncoder,
+    column_encoder,
+    look_at,
+    one_kind,
+    table_encoder,
+)
 from probprop.table.model import takes_gaps
-from probprop.table.names import TableError, reading_parquet
+from probprop.table.names import (
+    TableError,
+    check_present,
+    choose_features,
+    is_reserved,
+    reading_parquet,
+    select,
+)
 from probprop.table.read import (
     iter_table,
     iter_typed,
@@ -26,30 +41,54 @@ from probprop.table.read import (
     plan_chunks,
     read_table,
 )
-from probprop.table.target import Counting, check_one_target
+from probprop.table.target import Counting, check_one_target, labels_of, targets_of
 
 
 class TableSurvey(NamedTuple):
-    """Survey of one piece of a table."""
+    """What was found in one piece of a table."""
 
     label: str
-    n: int  # rows with a target, of a weight above 0
+    n: int  # rows with a target, of a weight above 0; without any, nothing else is known
     n_without_target: int
-    found: encoding.Survey | None  # None: there is no such row
+    names: tuple[str, ...] = ()  # all columns
+    looks: Mapping[str, Look] = {}  # at each feature
+    target_kind: Kind | None = None  # of classes
+    labels: Sequence[Any] = ()  # the different classes
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of all pieces are."""
+
+    encoder: TableEncoder
+    targets: tuple[str, ...]
+    gaps: bool  # whether cells of features may be missing
+    target_kind: Kind
+    classes: Array | None  # sorted; None if the targets are numbers
+
+    def encode(self, frame: pd.DataFrame) -> tuple[Array, Array]:
+        """Return X, (n, n_encoded), with NaN where cells are missing, and the targets."""
+        features = list(self.encoder.kinds)
+        given = select(frame, [*features, *self.targets])
+        if not self.gaps:
+            check_no_missing(given[features], FILL_OR_MARGINALIZE)
+        X = self.encoder.encode(given)
+        if self.classes is None:
+            return X, targets_of(given, self.targets)
+        return X, labels_of(given, self.targets[0], self.target_kind)
 
 
 @dataclass(frozen=True, eq=False)
 class TableReader:
     """Reads frames, and pieces of files."""
 
-    network: Any  # not fitted; determines whether the target is a class
-    wanted: Wanted
+    network: Any  # not fitted; says whether the target is a class, and features may be missing
+    asked: Columnwise
     counting: Counting
-    na: tuple[str, ...] | None
 
     def rows(self, piece: Any, label: str) -> pd.DataFrame:
         """Return the rows with a target and of a weight above 0."""
-        known = _with_targets(_frame_of(piece, label, self.na), self.wanted.targets)
+        known = _with_targets(_frame_of(piece, label, self.asked.na), self.asked.targets)
         if self.counting.weight is not None and len(known):
             with labeled(label):
                 known = known[self.counting.weights(known) > 0.0]
@@ -67,41 +106,78 @@ class TableReader:
 
     def survey(self, piece: Any, label: str) -> TableSurvey:
         """Survey one piece."""
-        frame = _frame_of(piece, label, self.na)
+        frame, asked = _frame_of(piece, label, self.asked.na), self.asked
         if len(frame) == 0:
             raise no_rows(label)
-        known = _with_targets(frame, self.wanted.targets)
+        known = _with_targets(frame, asked.targets)
         n_without = len(frame) - len(known)
         if len(known):
             with labeled(label):
-                self.counting.check(known, self.wanted.targets, self.wanted.features or ())
+                self.counting.check(known, asked.targets, asked.features or ())
             known = self.rows(known, label)
-        found = survey_frame(known, label, self.wanted) if len(known) else None
-        return TableSurvey(label, len(known), n_without, found)
+        found = TableSurvey(label, len(known), n_without)
+        if not len(known):
+            return found
+        with labeled(label):
+            chosen = choose_features(known, asked.targets, asked.features, self._drop)
+            looks = {name: look_at(name, known[name]) for name in chosen}
+            found = found._replace(names=tuple(map(str, known)), looks=looks)
+            if not is_classifier(self.network):
+                return found
+            [target] = asked.targets
+            check_no_missing(known[[target]])
+            kind = kind_of(target, known[target])
+            labels = np.unique(labels_of(known, target, kind)).tolist()
+            return found._replace(target_kind=kind, labels=labels)
+
+    @property
+    def _drop(self) -> tuple[str, ...]:
+        return (*self.asked.drop, *self.counting.names)
 
     def agree(self, surveys: Sequence[TableSurvey]) -> Schema:
-        """Return the schema of all pieces."""
-        found = [each.found for each in surveys if each.found is not None]
+        """Return the schema of all pieces; refuse pieces that differ, by name."""
+        found = [each for each in surveys if each.n > 0]
         if not found:
             above = "" if self.counting.weight is None else " and a weight above 0"
             raise TableError(f"{surveys[0].label} has no row with a value of the target{above}.")
-        columns = agreed(found, self.wanted)
+        columns = self._columns(found)
         likelihood = (
-            sources.values_likelihood(self.network, len(self.wanted.targets))
+            sources.values_likelihood(self.network, len(columns.targets))
             if columns.classes is None
             else of_labels(columns.classes, columns.classes)
         )
         encoder, names = columns.encoder, columns.encoder.names
         plain = {*encoder.kinds.values()} == {"number"} and not encoder.dropped
-        n_numbers = 1 + len(names) + len(self.wanted.targets) + len(self.counting.names)
+        n_numbers = 1 + len(names) + len(columns.targets) + len(self.counting.names)
         feature_names = np.array(names, object) if plain else None
         n_without = sum(each.n_without_target for each in surveys)
         return Schema(self, likelihood, len(names), n_numbers, feature_names, columns, n_without)
 
+    def _columns(self, found: Sequence[TableSurvey]) -> Columns:
+        asked, gaps = self.asked, takes_gaps(self.network)
+        by_name = asked.features is None  # columns that were named are kept
+        used: Any = [*(asked.features or ()), *asked.targets]
+        if by_name:
+            used = dict.fromkeys(name for each in found for name in each.names)
+        used = [name for name in used if name not in self._drop and not is_reserved(name)]
+        for each in found:
+            check_present(each.label, used, each.names)
+        by_column = {k: {each.label: each.looks[k] for each in found} for k in found[0].looks}
+        encoder = table_encoder(
+            [column_encoder(k, looks, drop_identifiers=by_name) for k, looks in by_column.items()]
+        )
+        held = {each.label: each.target_kind for each in found if each.target_kind is not None}
+        if not held:
+            return Columns(encoder, asked.targets, gaps, "number", None)
+        kind = one_kind(asked.targets[0], held)
+        classes = sorted({label for each in found for label in each.labels})
+        dtype = object if kind == "text" else None
+        return Columns(encoder, asked.targets, gaps, kind, np.array(classes, dtype))
+
     def kinds(self, columns: Columns) -> dict[str, Any]:
         """Return the types of the columns that are read."""
         kinds = {**columns.encoder.kinds}
-        kinds |= dict.fromkeys(self.wanted.targets, columns.target_kind)
+        kinds |= dict.fromkeys(columns.targets, columns.target_kind)
         return kinds | dict.fromkeys(self.counting.names, "number")
 
 
@@ -109,14 +185,12 @@ def table_reader(network: Any, asked: Columnwise) -> TableReader:
     """Return the reader of the columns that a user names."""
     if not asked.targets:
         raise TypeError("target is missing: name the column, or the columns, to predict.")
-    classes, counting = bool(is_classifier(network)), Counting(asked.weight, asked.error)
-    if classes:
+    counting = Counting(asked.weight, asked.error)
+    if is_classifier(network):
         check_one_target(asked.targets)
     if counting.error:
         sources.check_takes_errors(network, f"the column {counting.error[0]!r} of errors")
-    drop = (*asked.drop, *counting.names)
-    wanted = Wanted(asked.targets, asked.features, drop, classes, takes_gaps(network))
-    return TableReader(network, wanted, counting, asked.na)
+    return TableReader(network, asked, counting)
 
 
 def _frame_of(piece: Any, label: str, na: Sequence[str] | None) -> pd.DataFrame:
@@ -174,7 +248,7 @@ class FilePiece:
 
 def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
     """Return files with the same columns as a source: chunks, row groups, or whole text files."""
-    na = reader.na
+    na = reader.asked.na
 
     def pieces(schema: Schema | None) -> Iterator[Piece]:
         """Yield chunks of rows; without a schema all columns, with inferred types."""

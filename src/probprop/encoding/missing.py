@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -254,7 +255,7 @@ def _covariance(A: FloatArray) -> tuple[Array, float]:
 class Completed:
     """Samples, those with missing values completed in several ways. Indexing takes samples."""
 
-    X: Array | Coded  # (n, n_features), NaN where a value is missing
+    X: Any  # (n, n_features), NaN where a value is missing: an array or `Coded`
     gaps: Array  # (n_gaps,): the samples with missing values, ascending
     missing: Array  # (n_gaps, n_features)
     values: FloatArray  # (n_nodes, n_missing): of the missing values, sample by sample

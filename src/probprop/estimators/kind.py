@@ -15,14 +15,9 @@ def classes_of(model: Any) -> Array | None:
     return model.classes_ if is_classifier(model) else None
 
 
-def members(model: Any) -> list[Any]:
-    """Return the networks of a fitted ensemble; an empty list for a single network."""
-    return getattr(model, "estimators_", [])
-
-
-def first_network(model: Any) -> Any:
-    """Return the first member of a fitted ensemble, or a single network itself."""
-    return (members(model) or [model])[0]
+def networks_of(model: Any) -> list[Any]:
+    """Return the networks of a cross-validated model, or a single network itself."""
+    return getattr(model, "estimators_", [model])
 
 
 def is_cross_validated(model: Any) -> bool:
@@ -45,6 +40,6 @@ def column_moments(model: Any) -> tuple[FloatArray, FloatArray]:
     raw = next((i for i, encoding in enumerate(encodings) if encoding is None), 0)
     if groups and (encoding := encodings[raw]) is not None:
         return encoding.mean, encoding.scale
-    at = raw * len(members(model)) // max(1, len(groups))
-    standardizer = (members(model) or [model])[at].standardizer_
+    networks = networks_of(model)
+    standardizer = networks[raw * len(networks) // max(1, len(groups))].standardizer_
     return standardizer.x_mean, standardizer.x_scale

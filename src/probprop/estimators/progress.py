@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
 
 from probprop.inference.posterior import Epoch
 
@@ -17,8 +16,8 @@ _SECONDS_BETWEEN = 0.1
 class Bar:
     """Draw what is done and the time left; on a terminal one line, elsewhere one per tenth."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._out = sys.stderr if stream is None else stream
+    def __init__(self) -> None:
+        self._out = sys.stderr
         self._start, self._drawn, self._shown = time.monotonic(), -_SECONDS_BETWEEN, 0
 
     def draw(self, share: float, before: str, after: str = "") -> None:
@@ -40,11 +39,9 @@ class Bar:
         self._out.flush()
 
 
-def progress_bar(
-    n_epochs: int, stream: TextIO | None = None, *, show_noise: bool = True
-) -> Callable[[Epoch], None]:
+def progress_bar(n_epochs: int, *, show_noise: bool = True) -> Callable[[Epoch], None]:
     """Return a callback that draws epoch, mean log Z, noise and the time left."""
-    bar = Bar(stream)
+    bar = Bar()
 
     def draw(epoch: Epoch) -> None:
         stds = epoch.noise_std

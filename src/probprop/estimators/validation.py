@@ -201,6 +201,9 @@ def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any
     """
     if not hasattr(estimator, "categorical_features"):
         return None
+    if isinstance(X, Coded):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
     if reset:
         estimator.encoder_ = None
         plain = type(estimator.categorical_features) is str and as_frame(X) is None
@@ -292,11 +295,6 @@ def check_share(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be in the range [0, 1]. Got {value} instead.")
 
 
-def check_flag(name: str, value: Any) -> None:
-    """Raise unless the value is a bool."""
-    check_scalar(value, name, (bool, np.bool_))
-
-
 def check_option(name: str, value: Any, options: list[str]) -> None:
     """Raise unless the value is one of the options."""
     if not isinstance(value, str) or value not in options:
@@ -358,7 +356,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "noise_shape": lambda value: check_gamma("noise_shape", value, 1.0),
     "noise_rate": lambda value: check_gamma("noise_rate", value, 0.0),
     "noise_tail": lambda value: check_option("noise_tail", value, list(NOISE_TAILS)),
-    "standardize": lambda value: check_flag("standardize", value),
+    "standardize": lambda value: check_scalar(value, "standardize", (bool, np.bool_)),
     "support": check_support,
     "missing": lambda value: check_option("missing", value, ["error", "marginalize"]),
     "dtype": lambda value: check_option("dtype", value, ["float64", "float32"]),
@@ -483,7 +481,8 @@ def _read(
         if not weights.all():
             counts = np.flatnonzero(weights)
             if first and not is_listed(X):  # in sparse rows an empty column has zeros
-                refuse_empty_columns(np.isnan(stored(X)[counts]).all(axis=0))
+                missing: Array = np.isnan(stored(X[counts]))
+                refuse_empty_columns(missing.all(axis=0))
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean

@@ -31,21 +31,6 @@ class ColumnBasis(NamedTuple):
     slope: FloatArray  # (K + 1, n_functions), in each interval
 
 
-def continuous(knots: FloatArray, values: FloatArray, ends: FloatArray) -> ColumnBasis:
-    """Return the functions that interpolate values at knots, (K, n_functions).
-
-    `ends` are their slopes left and right of all knots, (2, n_functions).
-
-    >>> knots, values = np.array([0.0, 1.0, 3.0]), np.array([[0.0], [1.0], [0.0]])
-    >>> hat = continuous(knots, values, ends=np.zeros((2, 1)))
-    >>> Encoded(np.array([[-1.0], [0.5], [2.0], [9.0]]), basis_of([hat])).toarray().T
-    array([[0. , 0.5, 0.5, 0. ]])
-    """
-    inner = np.diff(values, axis=0) / np.diff(knots)[:, np.newaxis]
-    slope = np.concatenate([ends[:1], inner, ends[1:]])
-    return ColumnBasis(knots, np.concatenate([values[:1], values]), slope)
-
-
 @dataclass(frozen=True, eq=False)
 class Basis:
     """Functions of all columns, as ``cpp/kernel.hpp`` has them: the inputs of a network."""
@@ -209,7 +194,7 @@ class Coded:
         return Coded(self.codes[rows], self.first)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        out = np.zeros(self.shape, self.dtype if dtype is None else dtype)
+        out: Array = np.zeros(self.shape, self.dtype if dtype is None else dtype)
         out[:, self.others] = self.numbers
         for own, code in self.sets:
             known = np.flatnonzero(code < len(own))
@@ -225,7 +210,8 @@ class Coded:
     @property
     def numbers(self) -> Array:
         """Their values."""
-        return self.codes[:, : len(self.others)]
+        numbers: Array = self.codes[:, : len(self.others)]
+        return numbers
 
     @property
     def sets(self) -> list[tuple[Array, Array]]:

@@ -189,7 +189,7 @@ def marginal(moments: Moments) -> tuple[tuple[float, float], ...]:
     return tuple(zip(mean.tolist(), std.tolist(), strict=True))
 
 
-def measure(X: Array) -> Moments:
+def measure(X: Array | Coded) -> Moments:
     """Measure columns in two passes over blocks of rows, (n, n_columns), NaN where one is missing.
 
     A block is summed in C order whatever the order of X, so that a frame and its array give the
@@ -217,7 +217,8 @@ def _measure_coded(X: Coded) -> Moments:
     """Measure the columns of samples with codes, of which those in sets are 0 or 1."""
     n, ones = X.counts
     mean = ones / np.maximum(1, n)
-    found = Moments(n, 1.0 * ((ones == n) & (n > 0)), 1.0 * (ones > 0), mean, mean * (1.0 - mean))
+    low, high = ((ones == n) & (n > 0)).astype(np.float64), (ones > 0).astype(np.float64)
+    found = Moments(n, low, high, mean, mean * (1.0 - mean))
     others = measure(X.numbers)
     for name in ("n", "low", "high", "mean", "variance"):
         getattr(found, name)[X.others] = getattr(others, name)

@@ -91,7 +91,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     if any(each is not None for each in variances):
         known = stacked_entries(variances, [part.shape for part in Xs])
         X, X_var = (X, known) if isinstance(X, Encoded) else (dense(X), dense(known))
-    return Rows(X, X_var, *(None if f[0] is None else np.concatenate(f) for f in rest))
+    return Rows._make([X, X_var, *(None if f[0] is None else np.concatenate(f) for f in rest)])
 
 
 def task_of(

@@ -22,8 +22,7 @@ from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.kind import (
     classes_of,
     column_moments,
-    first_network,
-    members,
+    networks_of,
     transformation_of,
 )
 from probprop.estimators.shapley import evenly
@@ -117,7 +116,7 @@ def target_ranges(model: TableModel, y: Array | None) -> list[Tree]:
         return [TargetAxis(0.0, 1.0, False)._asdict()]
     if y is not None:
         return [axis_of(column)._asdict() for column in y.reshape(len(y), -1).T]
-    s, g = first_network(model.estimator).standardizer_, transformation_of(model.estimator)
+    s, g = networks_of(model.estimator)[0].standardizer_, transformation_of(model.estimator)
     reach = _TARGET_REACH * s.y_scale
     ends = np.stack([s.y_mean - reach, s.y_mean + reach], axis=1)
     ends = ends if g is None else g.inverse(ends)
@@ -178,7 +177,7 @@ def exported(model: TableModel) -> Tree:
     """Return what `probprop/web/whatif/model.js` predicts from, as `packed` takes it."""
     estimator: Any = model.estimator
     classes = classes_of(estimator)
-    networks, groups = members(estimator) or [estimator], getattr(estimator, "groups_", [])
+    networks, groups = networks_of(estimator), getattr(estimator, "groups_", [])
     x_mean, x_scale = column_moments(model.estimator)
     several = classes is not None and len(classes) > 2
     return {
@@ -188,7 +187,7 @@ def exported(model: TableModel) -> Tree:
         "n_features": len(model.encoded_names),
         "x_mean": x_mean,
         "x_scale": x_scale,
-        "largest": LARGEST[first_network(estimator).posterior_.dtype],
+        "largest": LARGEST[networks[0].posterior_.dtype],
         "bounds": getattr(estimator, "bounds_", None),
         "encodings": [group.encoding for group in groups] or [None],
         "members": [
@@ -205,7 +204,7 @@ def exported(model: TableModel) -> Tree:
 def n_numbers(model: TableModel) -> int:
     """Count the numbers of all networks: of weights the means and variances, and exact layers."""
     n, estimator = 0, cast(Any, model.estimator)
-    for network in members(estimator) or [estimator]:
+    for network in networks_of(estimator):
         posterior = network.posterior_
         if (layer := posterior.output_layer) is not None:
             n, posterior = n + sum(map(np.size, vars(layer).values())), copying(posterior)

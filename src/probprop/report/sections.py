@@ -20,7 +20,7 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.cv.search import Trial
-from probprop.estimators.kind import first_network, is_cross_validated, members
+from probprop.estimators.kind import is_cross_validated, networks_of
 from probprop.facts import OUT_OF_FOLD, HeldOut
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure
@@ -432,7 +432,7 @@ def _rows_section(
 
 def _sections_of_model(model: Any, names: Sequence[str], targets: list[str]) -> list[Section]:
     """Return what is said of a model itself."""
-    history: list[Epoch] = first_network(model).history_
+    history: list[Epoch] = networks_of(model)[0].history_
     training = _drawn(
         "Training",
         "Mean log Z is the mean log predictive density of each sample just before the update on "
@@ -455,8 +455,8 @@ def _draw_epochs(history: Sequence[Epoch], ax: Axes) -> None:
 
 
 def _which(model: Any) -> str:
-    n = len(members(model))
-    return f" The first of the {n:,} networks is shown." if n else ""
+    n = len(networks_of(model))
+    return f" The first of the {n:,} networks is shown." if n > 1 else ""
 
 
 def cross_validation_sections(model: Any, target: str) -> list[Section]:
@@ -464,7 +464,7 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
     if not is_cross_validated(model):
         return []
     trials: list[Trial] = model.trials_
-    n, k = len(members(model)), len(model.groups_)
+    n, k = len(networks_of(model)), len(model.groups_)
     mixture = f"The predictive distribution is a mixture of the {n:,} networks of its folds."
     if k > 1:
         mixture = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -23,7 +22,6 @@ from probprop.encoding.piecewise import FEW_LEVELS
 from probprop.inference.inputs import Coded
 from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of, why_text
 from probprop.table.columns import (
-    FILL_OR_MARGINALIZE,
     Kind,
     booleans,
     check_no_missing,
@@ -40,14 +38,11 @@ from probprop.table.names import (
     TableError,
     as_frame,
     check_present,
-    choose_features,
     column_facts,
-    is_reserved,
     listed,
     notes_on,
     select,
 )
-from probprop.table.target import labels_of, targets_of
 
 MOST_LEVELS = 1_000  # of a column; further ones, the rarer, are pooled
 _LEAST_SHARE, _LEAST = 50, 5  # rows a level needs: one in 50 up to five
@@ -378,7 +373,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.coded(frame))
 
     def coded(self, frame: pd.DataFrame) -> FloatArray | Coded:
-        """Return the same; text of more than 32 levels is stored as codes."""
+        """Return the same, with one-hot columns of more than 32 levels as codes, if there are any.
+
+        Estimators of probprop take both.
+        """
         if unknown := self.unknown(frame):
             where = ", ".join(
                 f"{name!r} ({len(cells)} row{'s' * (len(cells) > 1)} with "
@@ -601,101 +599,7 @@ def times_of(frame: pd.DataFrame, name: str) -> Array:
     return times
 
 
-# ---- The columns of a table that comes in pieces: what each piece contains, and one answer for all
-
-
 _IN_WORDS = {"number": "numbers", "boolean": "true and false", "date": "dates", "text": "text"}
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a model takes of the columns of a table."""
-
-    targets: tuple[str, ...]
-    features: tuple[str, ...] | None  # None: all other columns
-    drop: tuple[str, ...]
-    classes: bool  # whether the target is a class
-    gaps: bool  # whether cells of features may be missing
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What was found in one piece."""
-
-    label: str
-    names: list[str]  # all columns
-    looks: dict[str, Look]  # at each feature
-    target_kind: Kind | None  # of classes
-    labels: list[object]  # the different classes
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the columns of all pieces are."""
-
-    encoder: TableEncoder
-    wanted: Wanted
-    target_kind: Kind
-    classes: Array | None  # sorted; None if the targets are numbers
-
-    def encode(self, frame: pd.DataFrame) -> tuple[Array, Array]:
-        """Return X, (n, n_encoded), with NaN where cells are missing, and the targets."""
-        features = list(self.encoder.kinds)
-        given = select(frame, [*features, *self.wanted.targets])
-        if not self.wanted.gaps:
-            check_no_missing(given[features], FILL_OR_MARGINALIZE)
-        X = self.encoder.encode(given)
-        if self.classes is None:
-            return X, targets_of(given, self.wanted.targets)
-        return X, labels_of(given, self.wanted.targets[0], self.target_kind)
-
-
-def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
-    """Look at the columns of one piece, which has rows."""
-    with labeled(label):
-        chosen = choose_features(frame, wanted.targets, wanted.features, wanted.drop)
-        looks = {name: look_at(name, frame[name]) for name in chosen}
-        kind, found = None, list[object]()
-        if wanted.classes:
-            [target] = wanted.targets
-            check_no_missing(frame[[target]])
-            kind = kind_of(target, frame[target])
-            found = np.unique(labels_of(frame, target, kind)).tolist()
-    return Survey(label, [str(k) for k in frame], looks, kind, found)
-
-
-@contextmanager
-def labeled(label: str) -> Iterator[None]:
-    """Put the name of a piece before what is wrong with it."""
-    try:
-        yield
-    except TableError as error:
-        if label in str(error):
-            raise
-        raise TableError(f"{label}: {error}") from error
-
-
-def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
-    """Return what the columns of all pieces are; refuse pieces that differ, by name."""
-    first = surveys[0]
-    every = dict.fromkeys(name for each in surveys for name in each.names)
-    for each in surveys:
-        used = every if wanted.features is None else [*wanted.features, *wanted.targets]
-        check_present(
-            each.label, (k for k in used if k not in wanted.drop and not is_reserved(k)), each.names
-        )
-    by_column = {k: {each.label: each.looks[k] for each in surveys} for k in first.looks}
-    by_name = wanted.features is None  # columns that were named are kept
-    encoder = table_encoder(
-        [column_encoder(k, looks, drop_identifiers=by_name) for k, looks in by_column.items()]
-    )
-    if not wanted.classes:
-        return Columns(encoder, wanted, "number", None)
-    held = {each.label: each.target_kind for each in surveys if each.target_kind is not None}
-    kind = one_kind(wanted.targets[0], held)
-    classes = sorted({label for each in surveys for label in each.labels})  # type: ignore[type-var]
-    dtype = object if kind == "text" else None
-    return Columns(encoder, wanted, kind, np.array(classes, dtype))
 
 
 def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:

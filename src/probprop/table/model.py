@@ -26,6 +26,7 @@ from probprop.estimators.cv.policy import N_FOLDS
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.kind import classes_of
 from probprop.estimators.regressor import PBPRegressor
+from probprop.inference.inputs import Coded
 from probprop.inference.standardize import marginal, measure
 from probprop.table.cells import missing_texts, with_gaps
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing
@@ -193,9 +194,13 @@ class TableModel:
         for a missing cell, if the estimator takes that. Unknown categories are named in one
         `UnknownCategoryWarning`; absent columns and cells of another kind are a `TableError`.
         """
+        return np.asarray(self._coded(frame))
+
+    def _coded(self, frame: pd.DataFrame) -> FloatArray | Coded:
+        """Return the same, with codes for text of many levels if the estimator takes gaps."""
         given = self.cells(frame)
         if takes_gaps(self.estimator):
-            return self.encoder.encode(given)
+            return self.encoder.coded(given)
         check_no_missing(given, FILL_OR_MARGINALIZE)
         return np.nan_to_num(self.encoder.encode(given), nan=0.0)  # of unknown categories
 
@@ -232,7 +237,7 @@ class TableModel:
         `options` are arguments of the estimator's `predict_distribution`, such as `sample_weight`.
         The column of weights is not used.
         """
-        return self.estimator.predict_distribution(self.encode(frame), **options)
+        return self.estimator.predict_distribution(self._coded(frame), **options)
 
     def predict(self, frame: pd.DataFrame, **options: Any) -> Any:
         """Predict the mean of the target, or its most probable class, for every row of a table.
@@ -240,16 +245,18 @@ class TableModel:
         The result has shape (n,), or (n, K) for several targets, in target units. `options` are
         arguments of `predict` of the estimator, for example ``return_std=True`` of regressors.
         """
-        return self.estimator.predict(self.encode(frame), **options)
+        return self.estimator.predict(self._coded(frame), **options)
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays as it is."""
         frame = pandas_of(frame)
         self.counting.check(frame, self.targets)
         frame = self.counting.rows(frame)
-        X, y = self.split(frame)
+        select(frame, [*self.features, *self.targets])
         estimator: Any = copy.deepcopy(self.estimator)
-        return replace(self, estimator=estimator.partial_fit(X, y, **self.counting.options(frame)))
+        given = self._coded(frame), self.observed(frame)
+        updated = estimator.partial_fit(*given, **self.counting.options(frame))
+        return replace(self, estimator=updated)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically and without pickle; `probprop.load` reads it."""
@@ -379,7 +386,7 @@ def fit_table_model(
         encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
         if encoder.notes:
             warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
-    X = encoder.encode(given)
+    X = encoder.coded(given)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(

@@ -14,7 +14,7 @@ from browser import NEEDS_CHROMIUM, Browser
 from live_models import FEATURES, MODELS, fitted, new_rows, write_page
 from probprop.cli.application import run
 from probprop.distributions.base import frame_columns
-from probprop.estimators.kind import first_network
+from probprop.estimators.kind import networks_of
 from probprop.table import TableModel
 
 pytestmark = NEEDS_CHROMIUM
@@ -56,7 +56,7 @@ def test_the_page_shows_what_predict_writes(browser: Browser, tmp_path: Path, na
     rows = new_rows(model)
     assert len(rows) == 100
     found, expected = answers(browser, page, rows), predicted(model, rows, tmp_path)
-    rtol = RTOL[str(first_network(model.estimator).posterior_.dtype)]
+    rtol = RTOL[str(networks_of(model.estimator)[0].posterior_.dtype)]
     if model.classes is not None:
         proba = np.array([row["proba"] for [row] in found])
         wanted = expected[[f"p_{name}" for name in model.classes]]

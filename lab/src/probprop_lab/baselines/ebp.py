@@ -127,7 +127,7 @@ class EBPRegressor(Baseline):
         for n_iter in range(1, self.n_epochs + 1):
             order = data.random_state.permutation(len(data.ys))
             posterior, info = mean_pass(posterior, data.Xs, data.ys, order)
-            record = Records.of_epoch(posterior, [info], sweeps=[])
+            record = Records.of_epoch(posterior, info)
             history += summarize(n_iter, len(data.ys), record, data.standardizer)
         self.posterior_, self.standardizer_, self.history_ = posterior, data.standardizer, history
         self.noise_variance_ = scalar(posterior.noise_variance * data.standardizer.y_scale**2)

@@ -59,9 +59,8 @@ from probprop.estimators.validation import (
 from probprop.inference.inputs import Coded, Inputs, Samples, stored
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LogScale
-from probprop.inference.posterior import Epoch, Posterior
+from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import member_moments
-from probprop.inference.standardize import Standardizer
 from probprop.inference.training import map_in_threads, warn_of_counts
 
 Member = PBPRegressor | PBPClassifier
@@ -230,7 +229,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         given_rows: Array | Coded = data.X.X
         line, bounds, order = policy_of(self, n), fit_bounds(given_rows), None
         data = replace(data, X=Inputs(bounds.apply(given_rows)))
-        if auto and policy.is_large(n) and groups is None:
+        if auto and n >= policy.LARGE and groups is None:
             order = rng.permutation(n)
             data, folds = data[order], two_holdout_folds(n, rng)
         else:
@@ -305,7 +304,10 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         rows = self.bounds_.apply(check_inputs(self, X))
         n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
-        groups = [(group, _networks(members)) for group, members in self.members_by_group]
+        groups = [
+            (group, [(member.posterior_, member.standardizer_) for member in members])
+            for group, members in self.members_by_group
+        ]
         if self.joint_ is None or not np.isnan(stored(rows)).any():
             each = [
                 member_moments(networks, encoded(rows, group.encoding), n_threads)
@@ -319,7 +321,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             parts = []
             for group, networks in groups:
 
-                def of(A: Samples, networks: Networks = networks) -> tuple[FloatArray, FloatArray]:
+                def of(A: Samples, networks: Any = networks) -> tuple[FloatArray, FloatArray]:
                     mean, variance = member_moments(networks, A, n_threads)
                     return np.moveaxis(mean, 0, 1), np.moveaxis(variance, 0, 1)
 
@@ -453,13 +455,6 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
         return tags
-
-
-Networks = list[tuple[Posterior, Standardizer]]
-
-
-def _networks(members: Sequence[Any]) -> Networks:
-    return [(member.posterior_, member.standardizer_) for member in members]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from probprop.encoding.missing import Completed, Joint, complete
 from probprop.encoding.piecewise import PiecewiseLinear, fit_piecewise, one_hot_sets
 from probprop.estimators.cv import policy
 from probprop.estimators.validation import check_int
-from probprop.inference.inputs import Coded, Inputs, Samples
+from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
@@ -173,7 +173,7 @@ def folds_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
 class Encodings:
     """Samples and their encodings, made when needed. Encoded samples are not stored."""
 
-    X: Array | Coded  # (n, n_features)
+    X: Any  # (n, n_features): an array or `Coded`
     dtype: np.dtype[Any]  # of the weights
     joint: Joint | None = None  # completes missing values; None if there are none
     _states: dict[int, PiecewiseLinear] = field(default_factory=dict)

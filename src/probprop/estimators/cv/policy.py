@@ -105,11 +105,6 @@ def policy_of(n_samples: int, *, classification: bool) -> Policy:
     return [line for line in lines if line.n_samples <= n_samples][-1]
 
 
-def is_large(n_samples: int) -> bool:
-    """Return whether the time of a fit should no longer grow with the number of samples."""
-    return n_samples >= LARGE
-
-
 @dataclass(frozen=True)
 class Candidate:
     """Hyperparameters of a network to compare.
@@ -216,7 +211,7 @@ def rungs_of(budget: str, n_samples: int, n_train: int, n_classes: int = 1) -> t
     classes, an epoch takes longer, but fewer are needed: 5 to 26 with 100 classes.
     """
     rungs, share = read_budget(budget), 1.0
-    if is_large(n_samples):
+    if n_samples >= LARGE:
         share = AS_IF / n_train
     if n_classes > MANY_CLASSES:
         rungs = rungs[:-1]
