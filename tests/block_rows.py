@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from probprop import PBPRegressor
+from probprop import Candidate, PBPRegressor, PBPRegressorCV
 from probprop._types import Array
 from probprop.data.scratch import Scratch
 from probprop.inference.posterior import Posterior, flat
@@ -43,6 +43,20 @@ def interrupt(patch: pytest.MonkeyPatch, n: int, *, again: bool = False) -> None
         return part(file, *where)
 
     patch.setattr(Scratch, "part", interrupted)
+
+
+def small_cv(kind: Any = PBPRegressorCV, **changed: object) -> Any:
+    """Return a cross-validation of two candidates."""
+    both = [
+        Candidate(hidden_layer_sizes=(8,), evidence_cap=10),
+        Candidate(n_bins=8, hidden_layer_sizes=(8,), evidence_cap=10),
+    ]
+    return kind(**{"cv": 2, "candidates": both, "budget": "fast", "random_state": 0} | changed)
+
+
+def weights(model: Any) -> list[bytes]:
+    """Return the means of the weights of each network."""
+    return [flat(member.posterior_.m_w).tobytes() for member in model.estimators_]
 
 
 def same(q: Posterior, other: Posterior) -> bool:

@@ -262,10 +262,6 @@ def test_every_epoch_has_every_row_once(
 # ---- Checkpoints
 
 
-class Stop(Exception):
-    pass
-
-
 @pytest.mark.usefixtures("on_disk")
 def test_a_fit_resumes_from_its_checkpoint_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
