@@ -32,8 +32,8 @@ from probprop.inference.training import (
     Setting,
     State,
     Work,
-    absorb,
     rounds,
+    update_part,
 )
 
 # ---- Rows that fit into memory
@@ -190,7 +190,7 @@ def epochs_in_parts(
     setting = Setting(plan, begun.standardizer, Schedule((n,), n_parts, seed=0), n_epochs)
 
     def map_shards(call: Any, works: Sequence[Work]) -> list[Any]:
-        return [absorb(lambda part: read(part.n_round), work) for work in works]
+        return [update_part(lambda part: read(part.n_round), work) for work in works]
 
     return rounds(setting, State(begun.posterior), map_shards)
 

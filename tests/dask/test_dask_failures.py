@@ -35,7 +35,7 @@ def kill_one_at_work(client: Client, pids: dict[str, int], killed: list[int]) ->
     """Wait until a worker has a task of a round, and kill it."""
     while True:
         for address, tasks in client.processing().items():
-            if address in pids and any("absorb" in str(key) for key in tasks):
+            if address in pids and any("update_part" in str(key) for key in tasks):
                 os.kill(pids[address], signal.SIGKILL)
                 killed.append(pids[address])
                 return
