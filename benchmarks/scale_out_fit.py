@@ -137,7 +137,7 @@ def _bytes(model: PBPRegressor) -> tuple[int, int]:
     )
     frame = rows(64, 0)
     y = frame.pop("y").to_numpy()
-    back = training.absorb(lambda _: training.Rows(frame.to_numpy(), None, y), work)
+    back = training.update_part(lambda _: training.Rows(frame.to_numpy(), None, y), work)
     return len(pickle.dumps(work, protocol=5)), len(pickle.dumps(back, protocol=5))
 
 

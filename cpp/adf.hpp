@@ -15,7 +15,7 @@ namespace PROBPROP_LEVEL {
 
 // The pass for one likelihood L, a struct as described in likelihoods/list.hpp.
 template <typename T, typename Activation, typename L>
-static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
+static Status update_all(const AdfArgs<T>& args, AdfResult& result) {
     Arena arena;
     const int n_out = args.sizes[args.n_layers];
     const size_t n_scratch = L::n_scratch(n_out) + power_scratch<L>(n_out);
@@ -143,7 +143,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
 template <typename T, typename Activation, typename... L>
 static Status pass_of(LikelihoodList<L...>, const AdfArgs<T>& args, AdfResult& result) {
     using Pass = Status (*)(const AdfArgs<T>&, AdfResult&);
-    constexpr Pass passes[] = {absorb_all<T, Activation, L>...};
+    constexpr Pass passes[] = {update_all<T, Activation, L>...};
     return passes[args.likelihood](args, result);
 }
 

@@ -200,10 +200,10 @@ class Training {
             counts[2] += watched.n_skipped - passed.n_skipped;  // it skips what was skipped
         }
         if (args.refine[e]) counts[3] += refined(e);
-        const int64_t n_absorbed = n - counts[2];
+        const int64_t n_used = n - counts[2];
         for (int k = 0; k < args.n_tail; ++k) {
-            if (!d_tail_sum.empty() && n_absorbed > 0) {
-                const double rate = args.tail_rate[e], per_point = 1.0 / double(n_absorbed);
+            if (!d_tail_sum.empty() && n_used > 0) {
+                const double rate = args.tail_rate[e], per_point = 1.0 / double(n_used);
                 args.tail[k] = learned_tail(args.tail[k], d_tail_sum[k] * per_point, rate);
                 if (watching)
                     args.watcher.tail[k] = learned_tail(

@@ -11,9 +11,9 @@ namespace PROBPROP_LEVEL {
 // the units in which its noise has the weight 1 (see weighting.hpp), which h does not feel; the
 // targets of the likelihood `scale`. NaN if the point is left out. `seen` is (3, outputs).
 static void record(const Outputs& out, const double* y, const double* alpha, const double* beta,
-                   bool absorbed, double* seen) {
+                   bool used, double* seen) {
     for (int k = 0; k < out.n; ++k) {
-        seen[k] = absorbed ? y[k] - out.m[k] : __builtin_nan("");
+        seen[k] = used ? y[k] - out.m[k] : __builtin_nan("");
         seen[out.n + k] = out.v[k];
         seen[2 * out.n + k] = beta[k] / (alpha[k] - 1.0);
     }

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dask_clusters import in_files, processes, table
+from interruptions import Steps
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
 from probprop.data import fit
 from probprop.estimators.cv import policy
 from probprop.facts import choice_in_words
-from search_steps import Steps
 
 
 def run(*arguments: str) -> int:

@@ -1,4 +1,4 @@
-"""Fixtures that tests of experiments share: splits of made data, packages that are missing."""
+"""Fixtures that tests of experiments share: splits of synthetic data, missing packages."""
 
 from __future__ import annotations
 

@@ -11,28 +11,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracle
+from posteriors import trained
 from probprop._types import Array
-from probprop.inference.posterior import PassInfo, Posterior, initial_posterior
-from probprop.reference.adf import absorb, adf_pass, gaussian_update, gradients, predict_moments
+from probprop.inference.posterior import PassInfo, Posterior
+from probprop.reference.adf import adf_pass, adf_step, gaussian_update, gradients, predict_moments
 
 HIDDEN = [(), (4,), (4, 3), (3, 4, 2)]
 
 
 def random_posterior(layer_sizes: tuple[int, ...], dtype: type = np.float64) -> Posterior:
     """A posterior as after some training: unequal variances, noise of its own."""
-    rng = np.random.RandomState(sum(layer_sizes))
-    posterior = initial_posterior(
-        layer_sizes,
-        noise_shape=9.0,
-        noise_rate=5.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=rng,
-        dtype=np.dtype(dtype),
-    )
-    return replace(
-        posterior, v_w=tuple(rng.uniform(0.1, 1.5, v.shape).astype(dtype) for v in posterior.v_w)
-    )
+    return trained(layer_sizes, sum(layer_sizes), dtype, noise_shape=9.0, noise_rate=5.0)
 
 
 def random_data(n: int, n_features: int) -> tuple[Array, Array]:
@@ -102,7 +91,7 @@ def test_linear_network_with_known_noise_is_the_conjugate_update() -> None:
         random_posterior((5, 1)), alpha_noise=alpha, beta_noise=noise_variance * alpha
     )
     X, y = random_data(1, 5)
-    got, _ = absorb(posterior, X[0], y[0])
+    got, _ = adf_step(posterior, X[0], y[0])
 
     # Bayesian linear regression on the full covariance, of which q keeps the diagonal.
     features = np.append(X[0], 1.0) / math.sqrt(6)
@@ -140,7 +129,7 @@ def test_points_are_used_in_order() -> None:
     one_by_one, log_Z_sum = start, 0.0
     for i in (2, 0, 2):
         log_Z_sum += gradients(one_by_one, X[i], y[i])[0]
-        one_by_one, _ = absorb(one_by_one, X[i], y[i])
+        one_by_one, _ = adf_step(one_by_one, X[i], y[i])
     got, info = adf_pass(start, X, y, np.array([2, 0, 2]))
     assert_same(got, one_by_one)
     assert info.n_points == 3
@@ -186,7 +175,7 @@ def test_gaussian_update_undoes_only_what_is_not_valid() -> None:
 def test_undone_updates_are_counted() -> None:
     authors = oracle.load("oracle_H43")
     start = authors.posterior(authors.initial)
-    got, info = absorb(start, authors.X_train[0], 1e3)
+    got, info = adf_step(start, authors.X_train[0], 1e3)
     kept = [
         (m_new == m) & (v_new == v)
         for m, v, m_new, v_new in zip(start.m_w, start.v_w, got.m_w, got.v_w, strict=True)

@@ -11,10 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
+from posteriors import trained
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import Posterior, initial_posterior
-from probprop.reference.adf import absorb, gradients, predict_moments
+from probprop.inference.posterior import Posterior
+from probprop.reference.adf import adf_step, gradients, predict_moments
 from probprop.reference.likelihoods import GAUSSIAN, MULTINOMIAL, PROBIT, PointLikelihood
 
 X = np.array([[0.7, -1.1, 0.4]])
@@ -22,17 +23,9 @@ X = np.array([[0.7, -1.1, 0.4]])
 
 def made(n_outputs: int = 1, hidden: tuple[int, ...] = (4, 3)) -> Posterior:
     """A posterior as after some training."""
-    rng = np.random.RandomState(n_outputs)
-    posterior = initial_posterior(
-        [3, *hidden, n_outputs],
-        noise_shape=np.full(n_outputs, 9.0),
-        noise_rate=np.full(n_outputs, 5.0),
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=rng,
-        dtype=np.dtype(np.float64),
-    )
-    return replace(posterior, v_w=tuple(rng.uniform(0.1, 1.5, v.shape) for v in posterior.v_w))
+    shape, rate = np.full(n_outputs, 9.0), np.full(n_outputs, 5.0)
+    sizes = [3, *hidden, n_outputs]
+    return trained(sizes, n_outputs, noise_shape=shape, noise_rate=rate)
 
 
 def moved(posterior: Posterior, name: str, layer: int, index: tuple[int, ...], h: float) -> Array:
@@ -41,7 +34,7 @@ def moved(posterior: Posterior, name: str, layer: int, index: tuple[int, ...], h
     return replace(posterior, **{name: tuple(values)})
 
 
-def absorb_with(engine: str, posterior: Posterior, y: Array, **options: object) -> Posterior:
+def step_with(engine: str, posterior: Posterior, y: Array, **options: object) -> Posterior:
     return ENGINES[engine].adf_pass(posterior, X, y, np.arange(1), **options)[0]
 
 
@@ -79,7 +72,7 @@ def test_the_noise_learns_by_the_equations_with_that_noise(engine: str, weight: 
     posterior, y, error = made(), 1.7, 0.5
     mean, variance = (float(a[0]) for a in predict_moments(posterior, X))
     options = {"weights": np.array([weight]), "y_var": np.array([[error**2]])}
-    after = absorb_with(engine, posterior, np.array([y]), **options)
+    after = step_with(engine, posterior, np.array([y]), **options)
     with mpmath.workdps(40):
         a, b = mpmath.mpf(9), mpmath.mpf(5)
 
@@ -128,8 +121,8 @@ def test_a_weight_is_a_point_in_other_units(engine: str) -> None:
         m_w=tuple(root * m for m in posterior.m_w),
         v_w=tuple(weight * v for v in posterior.v_w),
     )
-    found = absorb_with(engine, posterior, y, weights=np.array([weight]))
-    expected = absorb_with(engine, larger, root * y)
+    found = step_with(engine, posterior, y, weights=np.array([weight]))
+    expected = step_with(engine, larger, root * y)
     assert_allclose(root * found.m_w[0], expected.m_w[0], rtol=1e-12)
     assert_allclose(weight * found.v_w[0], expected.v_w[0], rtol=1e-12)
     assert_allclose(found.alpha_noise, expected.alpha_noise, rtol=1e-11)
@@ -169,7 +162,7 @@ def one_weight(variance: float) -> Posterior:
     return replace(posterior, m_w=(m_w,), v_w=(v_w,))
 
 
-def absorb_label(engine: str, posterior: Posterior, **options: object) -> Posterior:
+def step_on_label(engine: str, posterior: Posterior, **options: object) -> Posterior:
     x, y = np.zeros((1, 3)), np.array([1.0])
     return ENGINES[engine].adf_pass(posterior, x, y, np.arange(1), likelihood=PROBIT, **options)[0]
 
@@ -177,8 +170,8 @@ def absorb_label(engine: str, posterior: Posterior, **options: object) -> Poster
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_weight_of_two_is_the_label_twice_if_the_output_is_one_weight(engine: str) -> None:
     before = one_weight(20.0)
-    twice = absorb_label(engine, absorb_label(engine, before))
-    found = absorb_label(engine, before, weights=np.array([2.0]))
+    twice = step_on_label(engine, step_on_label(engine, before))
+    found = step_on_label(engine, before, weights=np.array([2.0]))
     assert_allclose(found.m_w[0], twice.m_w[0], rtol=1e-13)
     assert_allclose(found.v_w[0], twice.v_w[0], rtol=1e-13)
 
@@ -187,7 +180,7 @@ def test_a_weight_of_two_is_the_label_twice_if_the_output_is_one_weight(engine: 
 @pytest.mark.parametrize("weight", [3.0, 30.0, 1e3, 1e12])
 def test_a_large_power_is_near_the_true_mean(engine: str, weight: float) -> None:
     # Phi(f)^p N(f | 0.2, 2), whatever p: the parabola alone would be at 0.2 + 0.8 p.
-    after = absorb_label(engine, one_weight(2.0), weights=np.array([weight]))
+    after = step_on_label(engine, one_weight(2.0), weights=np.array([weight]))
     mean, variance = after.m_w[0][0, 3] / 2.0, after.v_w[0][0, 3] / 4.0
     f = np.linspace(-8.0, 30.0, 20001)
     log_p = weight * log_ndtr(f) - (f - 0.2) ** 2 / 4.0
@@ -201,8 +194,8 @@ def test_a_large_power_is_near_the_true_mean(engine: str, weight: float) -> None
 
 def test_a_weight_of_one_and_an_error_of_zero_change_no_bit() -> None:
     for likelihood, y in ((GAUSSIAN, 1.3), (PROBIT, -1.0)):
-        plain, info = absorb(made(), X[0], y, likelihood=likelihood)
-        same, info_same = absorb(
+        plain, info = adf_step(made(), X[0], y, likelihood=likelihood)
+        same, info_same = adf_step(
             made(), X[0], y, likelihood=likelihood, weight=1.0, y_var=np.zeros(1), power=1.0
         )
         assert info == info_same

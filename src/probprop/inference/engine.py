@@ -116,10 +116,10 @@ def _epoch(
 
 def _with_learned_tail(posterior: Posterior, passed: PassInfo, rate: float) -> Posterior:
     """Make the step of the tails that follows an epoch."""
-    n_absorbed = passed.n_points - passed.n_skipped  # 0: nothing was learned
-    if rate == 0.0 or n_absorbed == 0:
+    n_used = passed.n_points - passed.n_skipped  # 0: nothing was learned
+    if rate == 0.0 or n_used == 0:
         return posterior
-    d_tail = np.array(passed.d_tail_sum or 0.0) / n_absorbed
+    d_tail = np.array(passed.d_tail_sum or 0.0) / n_used
     return replace(posterior, tail=learned_tail(posterior.tail, d_tail, rate))
 
 

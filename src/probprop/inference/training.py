@@ -306,7 +306,7 @@ MapShards = Callable[[Callable[[Shard, Work], Any], Sequence[Work]], list[Any]]
 the order of the works."""
 
 
-class Absorbed(NamedTuple):
+class PartUpdate(NamedTuple):
     """The q of one shard after a round, and the observations."""
 
     posterior: Posterior  # of one of several shards: without the prior factors, which all share
@@ -315,8 +315,8 @@ class Absorbed(NamedTuple):
     counts: Array  # (4,), as in `Records`
 
 
-def absorb(shard: Shard, work: Work) -> Absorbed:
-    """Absorb the rows of a part. A pure function: whoever calls it gets the same bits."""
+def update_part(shard: Shard, work: Work) -> PartUpdate:
+    """Update q on the rows of a part. A pure function: whoever calls it gets the same bits."""
     rows, setting, n_iter = shard(work.part), work.setting, work.part.n_iter
     n = setting.schedule.n
     given = (setting.plan, setting.standardizer, work.posterior, rows)
@@ -328,7 +328,7 @@ def absorb(shard: Shard, work: Work) -> Absorbed:
         raise interrupt
     if work.size < n:
         q = replace(q, v_hat_nat=(), a_hat_nat=(), b_hat_nat=())
-    return Absorbed(q, len(rows.y), float(records.log_Z_sums.sum()), records.counts[0])
+    return PartUpdate(q, len(rows.y), float(records.log_Z_sums.sum()), records.counts[0])
 
 
 def in_threads(shards: Sequence[Shard], n_threads: int) -> MapShards:
@@ -375,7 +375,7 @@ def at_rest(posterior: Posterior) -> Velocity:
 
 
 def combine(
-    posterior: Posterior, absorbed: Sequence[Absorbed], velocity: Velocity
+    posterior: Posterior, updates: Sequence[PartUpdate], velocity: Velocity
 ) -> tuple[Posterior, Velocity, int]:
     """Combine the q of one or more shards, in their order.
 
@@ -399,19 +399,19 @@ def combine(
     Precisions are bounded below by the smallest of tau, all tau_k and the precision of the prior
     factor. With one shard the result is its q.
     """
-    if len(absorbed) == 1:
-        made = absorbed[0].posterior
+    if len(updates) == 1:
+        made = updates[0].posterior
         if not made.v_hat_nat:  # the only shard with rows
             made = replace(made, **{k: getattr(posterior, k) for k in LAYERED[2:]})
         return (made, velocity, 0)
     # What shards agree upon is carried on to 1/(1 - b) = (3 K - 1)/2 times as far, a little more
     # than K. With b = 1 - 1/K few epochs over many rows were too slow, and with 1 - 1/(2 K) one of
     # four benchmark sets was worse than in one piece.
-    b = (len(absorbed) - 1.0) / (len(absorbed) - 1.0 / 3.0)
-    shares = np.array([each.n_points for each in absorbed], float)
+    b = (len(updates) - 1.0) / (len(updates) - 1.0 / 3.0)
+    shares = np.array([each.n_points for each in updates], float)
     shares /= shares.sum()
     velocity = velocity or at_rest(posterior)
-    networks = [each.posterior for each in absorbed]
+    networks = [each.posterior for each in updates]
     combined, u, n_held = _combine_weights(posterior, networks, shares, velocity[0], b)
     moved = [u]
     if (network := posterior.noise_network) is not None:
@@ -683,7 +683,7 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
     """Update every shard on its next rows, combine their q, refine, and record."""
     plan, schedule, n_iter = setting.plan, setting.schedule, state.n_iter + 1
     end = schedule.ends(n_iter)[state.n_round]
-    # In the first round of several shards their rows are absorbed one after the other.
+    # In the first round of several shards their rows are used one after the other.
     warm_up = schedule.n_shards > 1 and (n_iter, state.n_round) == (1, 0)
     begins = state.n_round == 0 and state.n_iter == plan.burn_in(setting.n_epochs)
     if plan.likelihood.learns_tail and begins:
@@ -697,16 +697,16 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
     ]
     if warm_up:
         rows = joined(map_shards(lambda shard, work: shard(work.part), works))
-        absorbed = [absorb(lambda _: rows, replace(works[0], size=schedule.n, refine=refine))]
+        updates = [update_part(lambda _: rows, replace(works[0], size=schedule.n, refine=refine))]
     else:
-        absorbed = map_shards(absorb, works)
-    posterior, velocity, n_held = combine(state.posterior, absorbed, state.velocity)
-    counts = state.counts + sum(each.counts for each in absorbed)
+        updates = map_shards(update_part, works)
+    posterior, velocity, n_held = combine(state.posterior, updates, state.velocity)
+    counts = state.counts + sum(each.counts for each in updates)
     if refine and schedule.n_shards > 1 and not warm_up:
         ratio = ratio_of(once=setting.n_epochs == 1)
         posterior, swept = ENGINES[plan.engine].refine_prior(posterior, ratio, setting.groups)
         counts[3] += swept.n_skipped
-    log_Z_sum = state.log_Z_sum + sum(each.log_Z_sum for each in absorbed)
+    log_Z_sum = state.log_Z_sum + sum(each.log_Z_sum for each in updates)
     n_held += state.n_held
     if end < 1.0:
         so_far = (state.n_round + 1, log_Z_sum, counts, n_held)
@@ -759,17 +759,17 @@ def summarize(
         zip(*(column.tolist() for column in records), strict=True), first
     ):
         undone, guarded, skipped, skipped_factors = counts
-        n_absorbed = n_points - skipped
+        n_used = n_points - skipped
         noise_variance = [
             beta / (alpha - 1.0) * math.exp(0.5 * s2) * scale2
             for alpha, beta, s2, scale2 in zip(*noise, tail, y_scale2, strict=False)
         ]
         # The density of the targets is the density of standardized targets divided by the scales.
-        mean_log_Z = log_Z_sum / max(1, n_absorbed) - log_y_scale
+        mean_log_Z = log_Z_sum / max(1, n_used) - log_y_scale
         noises = noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance)
         prior_variance = prior[1] / (prior[0] - 1.0)
         observed = (mean_log_Z, noises, prior_variance, undone, guarded, skipped, skipped_factors)
-        epochs.append(Epoch(n_iter, n_absorbed, *observed))
+        epochs.append(Epoch(n_iter, n_used, *observed))
     return epochs
 
 

@@ -129,7 +129,7 @@ def gradients(
 ) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
     """Give log Z of one point and its gradient by the means and variances of the weights.
 
-    Parameters as in `absorb`.
+    Parameters as in `adf_step`.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
@@ -160,7 +160,7 @@ def gaussian_update(
     )
 
 
-def absorb(
+def adf_step(
     posterior: Posterior,
     x: Array,
     y: float | Array,
@@ -271,7 +271,7 @@ def adf_pass(
 ) -> tuple[Posterior, PassInfo]:
     """Update q on points one after another, in this order of their indices.
 
-    X, (n, D), y, (n,) or (n, K), and how they count are as in `absorb`, a row for each point. The
+    X, (n, D), y, (n,) or (n, K), and how they count are as in `adf_step`, a row for each point. The
     memory bounds the evidence in q; None is the algorithm of [PBP15]. `seen`, (n, 3 K), gets the
     targets of a noise network from `watched`, NaN for skipped points.
     """
@@ -286,7 +286,7 @@ def adf_pass(
             "weight": 1.0 if weights is None else float(weights[i]),
             "y_var": None if y_var is None else y_var[i],
         }
-        posterior, info = absorb(before, X[i], y[i], power=power, **point)
+        posterior, info = adf_step(before, X[i], y[i], power=power, **point)
         if seen is not None:
             seen[i] = watched(before, X[i], y[i], **point) if info.n_skipped == 0 else np.nan
         infos.append(info)
@@ -314,7 +314,7 @@ def watched(
     """Return the targets of a noise network at a point, before the update, (3 K,).
 
     These are the residuals, the variances of the outputs and the levels of the noise: targets of
-    the likelihood `SCALE`, in the units in which the weight is 1. Parameters as in `absorb`.
+    the likelihood `SCALE`, in the units in which the weight is 1. Parameters as in `adf_step`.
     """
     passed = forward(posterior.m_w, posterior.v_w, *_as_dtype(posterior.dtype, x, x_var))
     point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)

@@ -51,7 +51,7 @@ const ProbpropKernel = (() => {
   };
   const countWeights = (sizes) =>
     sizes.slice(1).reduce((sum, n_out, l) => sum + n_out * (sizes[l] + 1), 0);
-  // Points absorbed between two returns of evidence, as Memory.every.
+  // Updates between two tempering steps, as Memory.every.
   const every = (capacity) => Math.max(1, Math.floor(Math.min(64, capacity / 64)));
 
   function checkNetwork(network) {

@@ -14,13 +14,13 @@ import pytest
 from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
+from interruptions import Steps, Stop
 from limits import Limits
 from probprop import Candidate
 from probprop.estimators.cv import policy
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
-from search_steps import Steps
 
 # Networks of a few units on a few samples undo updates now and then.
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates")
@@ -29,10 +29,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:In .* updates")
 @pytest.fixture(autouse=True)
 def _always_written(limits: Limits) -> None:
     limits.seconds_between_checkpoints(0.0)
-
-
-class Stop(Exception):
-    pass
 
 
 def bits(model: Any) -> list[object]:

@@ -257,7 +257,7 @@ def test_as_it_was(monkeypatch: pytest.MonkeyPatch, error: Any) -> None:
     def broken(*arguments: Any) -> Any:
         raise error
 
-    for target, name in ((base_module, "absorbed"), (calibration, "after")):
+    for target, name in ((base_module, "update_members"), (calibration, "after")):
         with monkeypatch.context() as patched:
             patched.setattr(target, name, broken)
             with pytest.raises(error):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probprop.inference.posterior import Posterior, cut, flat, initial_posterior
-from probprop.inference.training import Absorbed, Velocity, at_rest, combine
+from probprop.inference.training import PartUpdate, Velocity, at_rest, combine
 
 
 def network(rng: np.random.RandomState, sizes: list[int], dtype: str = "float64") -> Posterior:
@@ -37,7 +37,7 @@ def weights_near(q: Posterior, rng: np.random.RandomState, spread: float) -> Pos
     return replace(q, m_w=m_w, v_w=v_w, tail=tail)
 
 
-def absorbed_near(q: Posterior, rng: np.random.RandomState, spread: float) -> Absorbed:
+def update_near(q: Posterior, rng: np.random.RandomState, spread: float) -> PartUpdate:
     noise = None if q.noise_network is None else weights_near(q.noise_network, rng, spread)
     made = replace(
         weights_near(q, rng, spread),
@@ -45,7 +45,7 @@ def absorbed_near(q: Posterior, rng: np.random.RandomState, spread: float) -> Ab
         beta_noise=q.beta_noise + 4.0 * spread * rng.standard_normal(len(q.alpha_noise)),
         noise_network=noise,
     )
-    return Absorbed(made, int(rng.randint(1, 100)), -1.0, np.zeros(4, np.int64))
+    return PartUpdate(made, int(rng.randint(1, 100)), -1.0, np.zeros(4, np.int64))
 
 
 def naive(
@@ -89,7 +89,7 @@ def test_combination_matches_the_equations(
     q = network(rng, [3, 4, 2], dtype)
     if has_noise_network:
         q = replace(q, noise_network=network(rng, [3, 2, 2], dtype))
-    made = [absorbed_near(q, rng, spread) for _ in range(n_shards)]
+    made = [update_near(q, rng, spread) for _ in range(n_shards)]
     velocity = random_velocity(q, rng)
     combined, moved, n_all_held = combine(q, made, velocity)
     b, rtol = (n_shards - 1) / (n_shards - 1 / 3), 1e-9 if dtype == "float64" else 1e-4
@@ -121,7 +121,7 @@ def test_combination_matches_the_equations(
 def test_one_shard_is_the_q_of_that_shard_whatever_the_velocity() -> None:
     rng = np.random.RandomState(0)
     q = network(rng, [3, 4, 1])
-    (made,) = [absorbed_near(q, rng, 0.1)]
+    (made,) = [update_near(q, rng, 0.1)]
     combined, _, n_held = combine(q, [made], random_velocity(q, rng))
     assert combined is made.posterior
     assert n_held == 0
@@ -140,7 +140,7 @@ def test_shards_that_agree_are_faster_than_their_average() -> None:
     for _ in range(100):
         m = flat(q.m_w)
         same = replace(q, m_w=tuple(layer + step for layer in q.m_w))
-        made = [Absorbed(same, 1, 0.0, np.zeros(4))] * n_shards
+        made = [PartUpdate(same, 1, 0.0, np.zeros(4))] * n_shards
         q, u, _ = combine(q, made, u)
     moved = flat(q.m_w) - m
     np.testing.assert_allclose(moved, (3 * n_shards - 1) / 2 * step, rtol=1e-3)

@@ -25,7 +25,6 @@ from probprop.inference.training import (
     Schedule,
     Setting,
     State,
-    absorb,
     at_rest,
     combine,
     in_threads,
@@ -34,6 +33,7 @@ from probprop.inference.training import (
     rounds,
     rows_of_part,
     shard_order,
+    update_part,
 )
 
 
@@ -200,7 +200,7 @@ def test_a_round_combines_the_updates_of_the_shards() -> None:
         return maps(call, works)
 
     second = one_round(setting, first, spying)[0]
-    made = [absorb(shards[work.part.shard], work) for work in seen]
+    made = [update_part(shards[work.part.shard], work) for work in seen]
     combined, *_ = combine(first.posterior, made, at_rest(first.posterior))
     assert np.array_equal(flat(second.posterior.m_w), flat(combined.m_w))
     assert second.log_Z_sum == first.log_Z_sum + sum(each.log_Z_sum for each in made)

@@ -170,7 +170,7 @@ def mean_pass(
     log_Zs: list[float] = []
     n_guarded = 0
     for i in order:
-        found = absorb_mean(posterior, X[i], y[i])
+        found = mean_step(posterior, X[i], y[i])
         if found is not None:
             posterior, log_Z, guarded = found
             log_Zs.append(log_Z)
@@ -184,7 +184,7 @@ def mean_pass(
     )
 
 
-def absorb_mean(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, float, int] | None:
+def mean_step(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, float, int] | None:
     """Update the means of the weights and the Gamma of the noise on one point.
 
     Parameters

@@ -277,7 +277,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             n_threads, updated = min(effective_n_jobs(self.n_jobs), n_folds), list[Member]()
             for group, members in self.members_by_group:
                 seen = replace(data, X=rows.inputs(group.encoding))
-                updated += absorbed(members, seen, folds, n_threads)
+                updated += update_members(members, seen, folds, n_threads)
             self.estimators_, self.calibration_ = updated, calibration
             self.n_samples_seen_ += n
         learned = enumerate(self.estimators_)
@@ -468,7 +468,7 @@ def _as_it_was_on_failure(model: Any) -> Iterator[None]:
         raise
 
 
-def absorbed(
+def update_members(
     members: Sequence[Member], data: TrainingData, folds: Sequence[Fold], n_threads: int
 ) -> list[Member]:
     """Return the members after one pass over the encoded rows that are not of their fold."""
