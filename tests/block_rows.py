@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.random import RandomState
 
-from probprop import PBPRegressor
+from probprop import Candidate, PBPRegressor, PBPRegressorCV
 from probprop._types import Array
+from probprop.data.scratch import Scratch
 from probprop.inference.posterior import Posterior, flat
 
 Blocks = list[tuple[Array, Array]]
@@ -27,6 +30,33 @@ def cut(X: Any, y: Any, ends: list[int]) -> Blocks:
 
 def network(**parameters: Any) -> PBPRegressor:
     return PBPRegressor((10,), **({"n_epochs": 4, "random_state": 0} | parameters))
+
+
+def interrupt(patch: pytest.MonkeyPatch, n: int, *, again: bool = False) -> None:
+    """Press Ctrl-C when rows on disk are read for the nth time, and again after as many."""
+    part, calls = Scratch.part, count(1)
+
+    def interrupted(file: Scratch, *where: int) -> Any:
+        call = next(calls)
+        if call == n or (again and call % n == 0):
+            raise KeyboardInterrupt
+        return part(file, *where)
+
+    patch.setattr(Scratch, "part", interrupted)
+
+
+def small_cv(kind: Any = PBPRegressorCV, **changed: object) -> Any:
+    """Return a cross-validation of two candidates."""
+    both = [
+        Candidate(hidden_layer_sizes=(8,), evidence_cap=10),
+        Candidate(n_bins=8, hidden_layer_sizes=(8,), evidence_cap=10),
+    ]
+    return kind(**{"cv": 2, "candidates": both, "budget": "fast", "random_state": 0} | changed)
+
+
+def weights(model: Any) -> list[bytes]:
+    """Return the means of the weights of each network."""
+    return [flat(member.posterior_.m_w).tobytes() for member in model.estimators_]
 
 
 def same(q: Posterior, other: Posterior) -> bool:

@@ -25,11 +25,12 @@ from sklearn.datasets import (
 from sklearn.model_selection import train_test_split
 
 from browser import Browser
+from interruptions import Steps
 from labeled import Split, halves
 from limits import Limits
 from model_files import fitted
+from probprop.estimators.cv import policy
 from probprop.estimators.regressor import PBPRegressor
-from search_steps import Steps
 
 settings.register_profile("probprop", deadline=None)  # a busy machine is no failure
 settings.load_profile("probprop")
@@ -59,6 +60,12 @@ def path(tmp_path: Path, good: Path) -> Path:
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
     return Limits(monkeypatch)
+
+
+@pytest.fixture
+def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `budget="fast"` make 8 and 16 epochs."""
+    monkeypatch.setitem(policy.BUDGETS, "fast", (8, 16))
 
 
 @pytest.fixture

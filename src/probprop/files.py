@@ -228,7 +228,7 @@ def _network(
     n_targets = {np.size(epoch.noise_variance) for epoch in history_}
     n_targets |= {len(posterior_.alpha_noise), len(standardizer_.y_mean)}
     if posterior_.layer_sizes[-1] != likelihood_.n_outputs or n_targets != {n_noise}:
-        raise ValueError(f"its parts are not those of one {likelihood_.task} network")
+        raise ValueError(f"its parts do not form one {likelihood_.task} network")
     if not history_ or [e.n_iter for e in history_] != [*range(1, len(history_) + 1)]:
         raise ValueError("history_ does not have every epoch")
     model.likelihood_ = likelihood_

@@ -11,31 +11,16 @@ import pytest
 from numpy.random import RandomState, default_rng
 
 from block_rows import cut, made, network, same
+from block_rows import small_cv as small
+from block_rows import weights as bits
 from limits import Limits
-from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV, fit, load
+from probprop import Candidate, PBPClassifierCV, PBPRegressor, fit, load
 from probprop._types import Array
 from probprop.data.scratch import LEAST, Scratch
 from probprop.data.shards import Folds
-from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
-from probprop.inference.posterior import flat
 
-
-@pytest.fixture(autouse=True)
-def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(policy.BUDGETS, "fast", (8, 16))
-
-
-def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
-    both = [
-        Candidate(hidden_layer_sizes=(8,), evidence_cap=10),
-        Candidate(n_bins=8, hidden_layer_sizes=(8,), evidence_cap=10),
-    ]
-    return kind(**{"cv": 2, "candidates": both, "budget": "fast", "random_state": 0} | changed)
-
-
-def bits(model: Any) -> list[bytes]:
-    return [flat(member.posterior_.m_w).tobytes() for member in model.estimators_]
+pytestmark = pytest.mark.usefixtures("few_epochs")
 
 
 # ---- Weights and known errors

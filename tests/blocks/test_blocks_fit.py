@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import RandomState, default_rng
 
-from block_rows import cut, made, network, same
+from block_rows import cut, interrupt, made, network, same
 from probprop import PBPClassifier, PBPRegressor, fit
 from probprop._types import Array
-from probprop.data import scratch as scratch_module
 from probprop.data.scratch import LEAST, Shape, scratch
 from probprop.inference import training
 from probprop.inference.checkpoint import CheckpointError
@@ -263,10 +262,6 @@ def test_every_epoch_has_every_row_once(
 # ---- Checkpoints
 
 
-class Stop(Exception):
-    pass
-
-
 @pytest.mark.usefixtures("on_disk")
 def test_a_fit_resumes_from_its_checkpoint_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -274,18 +269,7 @@ def test_a_fit_resumes_from_its_checkpoint_to_the_same_bits(
     X, y = made()
     path = tmp_path / "fit.checkpoint"
     undisturbed = fit(network(evidence_cap=2), cut(X, y, [99]))
-    calls = 0
-    part = scratch_module.Scratch.part
-
-    def interrupted(self: Any, *where: int) -> Array:
-        nonlocal calls
-        calls += 1
-        if calls == 3:  # in the middle of the first epoch, then in those after it
-            calls = 0
-            raise KeyboardInterrupt
-        return part(self, *where)
-
-    monkeypatch.setattr(scratch_module.Scratch, "part", interrupted)
+    interrupt(monkeypatch, 3, again=True)  # in the middle of the first epoch, and of later ones
     n_interrupts = 0
     while True:
         try:

@@ -15,6 +15,8 @@ from cli_tables import call
 from limits import Limits
 from probprop.table import TableError, fit_table_model, iter_table, read_table
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 Captured = pytest.CaptureFixture[str]
 
 FIT = "--target price --drop id --fast --n-epochs 2 --hidden-layer-sizes 4"
@@ -44,11 +46,6 @@ NOTES = {
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return write_awkward(tmp_path_factory.mktemp("awkward"))
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_every_kind_is_listed(paths: dict[str, Path]) -> None:

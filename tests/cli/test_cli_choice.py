@@ -238,13 +238,13 @@ def test_what_cannot_be_meant_is_one_line_and_code_2(
 
 
 @pytest.mark.parametrize("options", ["", "--fast"])
-def test_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatch, options: str) -> None:
-    err = Console(file=open("err.txt", "w"), force_terminal=True, width=200)  # noqa: SIM115
-    terminal = Terminal(Console(quiet=True), err)
-    monkeypatch.setattr(application, "make_terminal", lambda **options: terminal)
+def test_a_terminal_shows_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capfd: Captured, options: str
+) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "200"}.items():
+        monkeypatch.setenv(name, value)
     assert call(f"{FIT} {options}") == 0
-    err.file.close()
-    shown = Path("err.txt").read_text()
+    shown = capfd.readouterr().err
     assert f"fitting {54 if options else 60} rows" in shown
     assert " left" in shown
     assert ("epoch 40" in shown) == bool(options)

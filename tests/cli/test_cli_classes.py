@@ -24,6 +24,8 @@ from probprop.metrics.classes import class_baseline
 from probprop.metrics.verdict import class_verdict
 from probprop.table import read_table
 
+pytestmark = pytest.mark.usefixtures("here")
+
 Captured = pytest.CaptureFixture[str]
 
 
@@ -41,12 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = flowers()
     frame[:120].to_csv(folder / "flowers.csv", index=False)
     frame[120:].to_csv(folder / "new.csv", index=False)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(folder)
     return folder
 
 

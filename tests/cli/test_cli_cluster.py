@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dask_clusters import in_files, processes, table
+from interruptions import Steps
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
 from probprop.data import fit
 from probprop.estimators.cv import policy
 from probprop.facts import choice_in_words
-from search_steps import Steps
 
 
 def run(*arguments: str) -> int:
@@ -35,7 +35,7 @@ def test_fit_on_a_cluster(tmp_path: Path, capfd) -> None:
         assert "2 workers" in said
         assert "fitted on 3,600 rows and evaluated on a test set of 400 rows:" in said
         assert "fitting 3,600 rows in 2 shards" in said
-        assert "3,600 rows, 3 features, 4 epochs" in said
+        assert "3,600 rows, 3 features" in said
         fitted = load(model)
         assert fitted.features == ["a", "c", "kind"]
         assert fitted.estimator.n_samples_seen_ == 3600

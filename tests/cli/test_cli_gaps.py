@@ -19,6 +19,8 @@ from probprop import PBPClassifier, PBPRegressor, metrics
 from probprop.cli.training import hold_out
 from probprop.table import TableError, fit_table_model, read_table
 
+pytestmark = pytest.mark.usefixtures("here")
+
 Captured = pytest.CaptureFixture[str]
 CITIES = ("Lima, north", "Oslo", "Rome")
 NAMES = [*(f"city={k}" for k in (*CITIES, "(missing)")), "rooms", "area", "new"]
@@ -48,12 +50,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame[60:].to_csv(folder / "new.csv", index=False)
     fit = FIT.replace("gaps.csv", str(folder / "gaps.csv")).replace("m.pbp", str(folder / "g.pbp"))
     assert call(f"{fit} --missing marginalize -q") == 0
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(folder)
     return folder
 
 

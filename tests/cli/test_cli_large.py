@@ -15,10 +15,10 @@ import pytest
 from numpy.random import RandomState
 
 import probprop
+from block_rows import interrupt
 from cli_tables import call, homes, write_homes
 from limits import Limits
 from probprop.cli import judging, output
-from probprop.data import scratch
 from probprop.estimators.cv import policy
 from probprop.inference.posterior import flat
 
@@ -159,16 +159,7 @@ def test_known_errors_and_several_targets_go_to_disk(capfd: Captured) -> None:
 @pytest.mark.usefixtures("too_large")
 def test_a_checkpoint_is_kept_and_resumes(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call(f"{FIT} -o whole.pbp") == 0
-    part, n_parts = scratch.Scratch.part, 0
-
-    def interrupted(self: scratch.Scratch, *where: int) -> object:
-        nonlocal n_parts
-        n_parts += 1
-        if n_parts == 4:
-            raise KeyboardInterrupt
-        return part(self, *where)
-
-    monkeypatch.setattr(scratch.Scratch, "part", interrupted)
+    interrupt(monkeypatch, 4)
     assert call(f"{FIT} -o resumed.pbp --checkpoint state") == 130
     assert Path("state").exists()
     assert not Path("resumed.pbp").exists()
@@ -255,11 +246,10 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
     assert "of 100 samples (empirical coverage" in Path("page.html").read_text()
 
 
-def test_a_sample_is_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MOST_SAMPLED", 200)
+def test_a_sample_is_drawn_evenly() -> None:
     frames = [pd.DataFrame({"i": np.arange(k, k + 50)}) for k in range(0, 10_000, 50)]
     sample: list[pd.DataFrame] = []
-    assert sum(map(len, judging.sampled(frames, sample))) == 10_000
+    assert sum(map(len, judging.sampled(frames, sample, 200))) == 10_000
     [found] = sample
     rows = found["i"].to_numpy()
     assert len(rows) == 200

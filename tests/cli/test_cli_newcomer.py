@@ -16,6 +16,8 @@ from cli_tables import call
 from probprop.table import read_table
 from probprop.table.cells import amounts, order_of
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 Captured = pytest.CaptureFixture[str]
 
 N = 60
@@ -80,11 +82,6 @@ TABLES: dict[str, tuple[Callable[[], bytes], list[str], dict[str, str]]] = {
         {"Size\n(cm)": "number", "member": "text"},
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("kind", TABLES)

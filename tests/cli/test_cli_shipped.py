@@ -12,7 +12,7 @@ from cli_tables import call
 
 Captured = pytest.CaptureFixture[str]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_tmp_path")]
 
 
 def shipped(package: str, path: str) -> Path:
@@ -21,11 +21,6 @@ def shipped(package: str, path: str) -> Path:
     if found is None or found.origin is None:
         pytest.skip(f"{package}, which ships the table, is not installed")
     return Path(found.origin).parent / path
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def fits_predicts_and_reports(table: Path, target: str) -> None:

@@ -28,6 +28,8 @@ from probprop.metrics import interval_coverage
 from probprop.report.sections import sections_and_ranking
 from probprop.table import TableError, TableModel, fit_table_model, read_table
 
+pytestmark = pytest.mark.usefixtures("here")
+
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
 ADDED = ["mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper"]
@@ -78,12 +80,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(folder / "two.pbp"),
     ]
     assert run(line) == 0
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(folder)
     return folder
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ import pandas as pd
 import pytest
 from distributed import Client
 
+from block_rows import small_cv as small
+from block_rows import weights as bits
 from dask_clusters import in_files, processes, table
 from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
@@ -21,39 +22,13 @@ from probprop.data import fit
 from probprop.data.cluster import load_shards
 from probprop.data.fitting import columnwise, rows_here, rows_numbered, source_of
 from probprop.data.shards import DiskRows, Folds, MemoryRows
-from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
-from probprop.inference.posterior import flat
 from probprop.table import TableModel
 
-pytestmark = pytest.mark.process
+# A round is two tasks that take milliseconds: thousands of them are long.
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("few_epochs")]
 
 FEATURES = ["a", "b", "c"]
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with processes(2) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round is two tasks that take milliseconds: thousands of them are long."""
-    monkeypatch.setitem(policy.BUDGETS, "fast", (8, 16))
-
-
-def bits(model: Any) -> list[bytes]:
-    return [flat(member.posterior_.m_w).tobytes() for member in model.estimators_]
-
-
-def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
-    both = [
-        Candidate(hidden_layer_sizes=(8,), evidence_cap=10),
-        Candidate(n_bins=8, hidden_layer_sizes=(8,), evidence_cap=10),
-    ]
-    parameters = {"cv": 2, "candidates": both, "budget": "fast", "random_state": 0}
-    return kind(**parameters | changed)
 
 
 # ---- The raw rows of numbers such as `oof_rows_`

@@ -16,6 +16,7 @@ import pytest
 from distributed import Client
 
 from dask_clusters import in_files, processes, table
+from interruptions import Stop
 from limits import Limits
 from probprop import PBPRegressor
 from probprop.data import fit
@@ -137,10 +138,6 @@ def test_a_killed_coordinator_resumes_from_its_checkpoint(tmp_path: Path, limits
         moved = in_files(table(30_000, seed=1), tmp_path / "other", 3)
         with pytest.raises(CheckpointError, match="is of other data"):
             fit(network(), moved, target="y", client=client, n_shards=3, checkpoint=path)
-
-
-class Stop(Exception):
-    pass
 
 
 def test_a_checkpoint_in_the_middle_of_an_epoch(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import dask.array as da
@@ -19,12 +18,6 @@ from probprop.inference.posterior import flat
 from probprop.table import TableError, TableModel
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with processes(2) as client:
-        yield client
 
 
 def small(**changed: object) -> PBPRegressor:

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 import probprop
 from cv_models import ENCODED, RAW, small, small_classifier
+from probprop import PBPRegressor
 from probprop._types import FloatArray
 from probprop.encoding.bounds import fit_bounds
 from probprop.encoding.piecewise import (
@@ -242,3 +244,22 @@ def test_labels_of_a_table_with_a_thousand_levels() -> None:
     model = small_classifier(candidates=[RAW]).fit(frame[["x", "place"]], frame["kind"])
     assert len(model.encoder_.names) == 1_001
     assert model.score(frame[["x", "place"]], frame["kind"]) > 0.9
+
+
+@pytest.mark.parametrize("kind", [PBPRegressor, small])
+def test_all_ways_to_fit_a_table_with_codes_are_alike(kind: Any) -> None:
+    frame = table()[["x", "place", "y"]]
+    model = kind(missing="marginalize", random_state=0, dtype="float64")
+    if kind is small:
+        model.set_params(candidates=[ENCODED])
+    of_table = fit_table_model(frame, "y", estimator=model)
+    in_memory = probprop.fit(model, frame, "y")
+    expected = of_table.predict(frame, return_std=True)
+    assert_array_equal(in_memory.predict(frame, return_std=True), expected)
+    if kind is small:
+        own = clone(model).fit(frame[["x", "place"]], frame["y"])
+        assert_array_equal(own.predict(frame[["x", "place"]], return_std=True), expected)
+    updated = of_table.update(frame).predict(frame)
+    assert_array_equal(updated, in_memory.update(frame).predict(frame))
+    by_blocks = probprop.fit(model, frame, "y", memory_limit="700MB")
+    assert by_blocks.encoder.names == of_table.encoder.names

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
+from interruptions import Stop
 from limits import Limits
 from probprop import PBPClassifier, PBPRegressor, fit
 from probprop.estimators.base import PBPEstimator
@@ -43,10 +44,6 @@ def state(model: PBPEstimator) -> list[object]:
                 value = flat(value)
             parts.append(value.tobytes() if isinstance(value, np.ndarray) else str(value))
     return parts
-
-
-class Stop(Exception):
-    pass
 
 
 def stopping_after(n_epochs: int):

@@ -16,6 +16,7 @@ import pytest
 from numpy.random import RandomState
 
 from cv_models import small
+from interruptions import Stop
 from limits import Limits
 from model_files import header_of
 from probprop import Candidate, PBPRegressor, fit
@@ -25,10 +26,6 @@ from probprop.io import CHECKPOINT, read_file, write_file
 RNG = RandomState(0)
 X = RNG.standard_normal((60, 3))
 Y = X[:, 0] + 0.1 * RNG.standard_normal(60)
-
-
-class Stop(Exception):
-    pass
 
 
 def network(path: Path, *, stop: bool = False, n_copies: int = 1, **parameters: Any) -> Any:

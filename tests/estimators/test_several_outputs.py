@@ -14,10 +14,10 @@ from sklearn.datasets import load_linnerud
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
+from posteriors import start
 from probprop import PBPRegressor, load
 from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import initial_posterior
 from probprop.reference.adf import gradients
 from probprop_lab.datasets import store
 from probprop_lab.datasets.parse import read_sheet
@@ -34,24 +34,12 @@ def model(linnerud) -> PBPRegressor:
     return PBPRegressor(8, random_state=0).fit(*linnerud)
 
 
-def start(sizes: list[int]):
-    return initial_posterior(
-        sizes,
-        noise_shape=np.full(sizes[-1], 6.0),
-        noise_rate=np.full(sizes[-1], 6.0),
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=np.random.RandomState(0),
-        dtype=np.dtype(float),
-    )
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_network_without_hidden_units_is_one_network_per_target(engine: str) -> None:
     # Its targets share no weight: one joint update equals an update on each.
     random = np.random.RandomState(1)
     X, y = random.standard_normal((30, 4)), random.standard_normal((30, 3))
-    together = start([4, 3])
+    together = start([4, 3], n_noise=3)
     passed, info = ENGINES[engine].adf_pass(together, X, y, np.arange(30))
     log_Z = 0.0
     for k in range(3):
@@ -72,7 +60,7 @@ def test_a_network_without_hidden_units_is_one_network_per_target(engine: str) -
 
 
 def test_gradients_match_the_joint_log_Z() -> None:
-    posterior = start([3, 4, 2])
+    posterior = start([3, 4, 2], n_noise=2)
     x, y = np.array([0.7, -1.1, 0.4]), np.array([1.3, -0.6])
     _, by_m, by_v = gradients(posterior, x, y)
     for name, exact in (("m_w", by_m[0]), ("v_w", by_v[0]), ("m_w", by_m[1]), ("v_w", by_v[1])):

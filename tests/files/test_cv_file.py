@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,11 +49,6 @@ def good(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cv") / "good"
     fit_small(kind).save(path)
     return path
-
-
-@pytest.fixture
-def path(tmp_path: Path, good: Path) -> Path:
-    return Path(shutil.copy(good, tmp_path / "model.pbp"))
 
 
 # ---- Round trips

@@ -12,16 +12,13 @@ from benchmarks.guide import bases
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold
 
+from made_splits import Parts, sharp
 from probprop import PBPRegressor, PiecewiseLinearEncoder
 from probprop.encoding.piecewise import fit_piecewise
 
 
-def made(dataset: str, split: int, n: int, folder: Path | None) -> tuple[np.ndarray, ...]:
-    """Return a sharp function of one column, and a column of two values."""
-    rng = np.random.default_rng(len(dataset))
-    X = np.column_stack([rng.uniform(-3.0, 3.0, 150), rng.integers(0, 2, 150)])
-    y = np.sign(X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(150)
-    return X[:100], y[:100], X[100:], y[100:]
+def made(dataset: str, split: int, n: int, folder: Path | None) -> Parts:
+    return sharp(len(dataset), 100, 50)
 
 
 def test_hats_are_a_hierarchy_of_halves() -> None:

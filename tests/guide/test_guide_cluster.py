@@ -13,17 +13,15 @@ from benchmarks import out_of_core, out_of_core_fit
 from benchmarks.guide import cluster, shards
 from benchmarks.scale_out_fit import rows
 
+from made_splits import Parts, linear
 from probprop import PBPRegressor, PBPRegressorCV
 from probprop.data import fitting
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
 
-def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(split)
-    X = rng.standard_normal((1800, 3))
-    y = X[:, 0] - 2.0 * X[:, 1] + 0.3 * rng.standard_normal(1800)
-    return X[:1600], y[:1600], X[1600:], y[1600:]
+def made_split(name: str, split: int) -> Parts:
+    return linear(split, 1600, 200, 3)
 
 
 # ---- Threads

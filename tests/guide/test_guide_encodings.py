@@ -11,15 +11,12 @@ from benchmarks.markdown import best_bold
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
 
+from made_splits import Parts, sharp
 from probprop import PBPRegressor, PiecewiseLinearEncoder, metrics
 
 
-def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
-    """Return a sharp function of one column, and a column of two values."""
-    rng = np.random.default_rng(split)
-    X = np.column_stack([rng.uniform(-3.0, 3.0, 300), rng.integers(0, 2, 300)])
-    y = np.sign(X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(300)
-    return X[:200], y[:200], X[200:], y[200:]
+def made_split(name: str, split: int) -> Parts:
+    return sharp(split, 200, 100)
 
 
 def test_hats_are_appended_to_the_columns_at_the_knots_of_the_ramps() -> None:

@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from benchmarks.guide import evidence_caps
 
+from made_splits import Parts, linear
 from probprop import PBPRegressor, metrics
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
-def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(split)
-    X = rng.standard_normal((130, 3))
-    y = X[:, 0] + 0.3 * rng.standard_normal(130)
-    return X[:100], y[:100], X[100:], y[100:]
+def made_split(name: str, split: int) -> Parts:
+    return linear(split, 100, 30, 3)
 
 
 def test_a_run_has_the_scores_of_a_fit() -> None:

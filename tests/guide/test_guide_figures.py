@@ -12,15 +12,13 @@ from benchmarks import paired
 from benchmarks.guide import error_bars, inputs, labels, streams, targets
 from benchmarks.guide.pages import rows_of
 
+from made_splits import Parts, linear
 from probprop import PBPRegressor, metrics
 from probprop_lab.results import ResultsError, appending
 
 
-def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(split)
-    X = rng.standard_normal((140, 8))
-    y = X[:, 0] - 2.0 * X[:, 1] + 0.3 * rng.standard_normal(140)
-    return X[:100], y[:100], X[100:], y[100:]
+def made_split(name: str, split: int) -> Parts:
+    return linear(split, 100, 40, 8)
 
 
 def test_differences_are_paired() -> None:

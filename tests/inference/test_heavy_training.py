@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+import posteriors
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian, Heavy, Scale
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Posterior, initial_posterior
+from probprop.inference.posterior import Posterior
 from probprop.inference.training import Run
 from probprop.reference.likelihoods import GAUSSIAN, HEAVY
 
@@ -28,16 +29,9 @@ TAILS = st.floats(0.0, 6.0, allow_subnormal=False)
 def start(
     sizes: list[int], seed: int, tail: np.ndarray, alpha: float, dtype: str = "float64"
 ) -> Posterior:
-    posterior = initial_posterior(
-        sizes,
-        noise_shape=np.full(sizes[-1], alpha),
-        noise_rate=np.full(sizes[-1], alpha),
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=np.random.RandomState(seed),
-        dtype=np.dtype(dtype),
-    )
-    return replace(posterior, tail=tail)
+    noise = np.full(sizes[-1], alpha)
+    q = posteriors.start(sizes, seed, dtype, noise_shape=noise, noise_rate=noise)
+    return replace(q, tail=tail)
 
 
 def assert_close(got: Posterior, expected: Posterior, rtol: float) -> None:

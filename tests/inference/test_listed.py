@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hats import continuous
+from posteriors import start
 from probprop import _kernel
 from probprop._types import Array, FloatArray
 from probprop.distributions.functions import SampledNetwork
@@ -33,7 +34,7 @@ from probprop.inference.inputs import (
 )
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
 from probprop.inference.noise import start_noise_network
-from probprop.inference.posterior import LAYERED, Memory, Posterior, initial_posterior
+from probprop.inference.posterior import LAYERED, Memory, Posterior
 from probprop.inference.standardize import (
     Standardizer,
     fit_standardizer,
@@ -131,18 +132,6 @@ def scales(random: np.random.RandomState, n_inputs: int, K: int = 1) -> Standard
     )
 
 
-def start(random: np.random.RandomState, sizes: list[int], dtype: str, K: int = 1) -> Posterior:
-    return initial_posterior(
-        sizes,
-        noise_shape=np.full(K, 6.0),
-        noise_rate=np.full(K, 6.0),
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=random,
-        dtype=np.dtype(dtype),
-    )
-
-
 def assert_same(got: Posterior, expected: Posterior, rtol: float) -> None:
     for name in LAYERED:
         for a, b in zip(getattr(got, name), getattr(expected, name), strict=True):
@@ -188,7 +177,7 @@ def task_of(
         K += 1
         likelihood, y = Multinomial(np.arange(K)), random.randint(K, size=(n, 1)).astype(float)
     n_noise = K if likelihood.learns_noise else 1
-    posterior = start(random, [n_inputs, *hidden, K], dtype, n_noise)
+    posterior = start([n_inputs, *hidden, K], random, dtype, n_noise)
     capacity = random.choice([1.0, 1.5, 20.0, 1e3])
     memory = Memory(capacity, *likelihood.noise_prior) if random.rand() < 0.6 else None
     watch, n_epochs = None, 3
@@ -286,7 +275,7 @@ def test_weights_of_inputs_that_do_not_occur_keep_their_bits() -> None:
     random = np.random.RandomState(0)
     X = sparse_rows(random, 50, 20, "float64").toarray()
     X[:, 7] = 0.0
-    before = start(random, [20, 9, 1], "float64")
+    before = start([20, 9, 1], random, "float64", 1)
     listed = sparse.csr_array(X)
     after, _ = native.adf_pass(before, listed, random.standard_normal(50), np.arange(50))
     assert np.array_equal(after.m_w[0][:, 7], before.m_w[0][:, 7])
@@ -304,7 +293,7 @@ def test_a_thousand_codes_and_numeric_columns(
     codes = sparse.csr_array((np.ones(n), (np.arange(n), random.randint(n_codes, size=n))))
     X = sparse.csr_array(sparse.hstack([random.standard_normal((n, 10)), codes]))
     y = np.sin(X[:, 0].toarray()).ravel() + 0.3 * random.standard_normal(n)
-    before = start(random, [X.shape[1], *hidden, 1], "float64")
+    before = start([X.shape[1], *hidden, 1], random, "float64", 1)
     got, expected = (
         native.adf_pass(before, rows, y, np.arange(n), memory=memory)[0]
         for rows in (X, X.toarray())
@@ -318,7 +307,7 @@ def test_evidence_of_a_rare_input_is_given_back_while_it_is_0(n: int) -> None:
     random = np.random.RandomState(1)
     X = np.column_stack([random.standard_normal(n), np.zeros(n)])
     X[0, 1] = 3.0
-    before, y = start(random, [2, 4, 1], "float64"), random.standard_normal(n)
+    before, y = start([2, 4, 1], random, "float64", 1), random.standard_normal(n)
     memory = Memory(70.0 * 64.0, 6.0, 6.0)
     for rows in (X, sparse.csr_array(X)):
         first, all_points = (
@@ -346,7 +335,7 @@ def test_predictions_match_the_array(
     random = np.random.RandomState(seed)
     listed, array = rows_of(source, random, n, dtype)
     n_inputs = listed.shape[1]
-    q, scaling = start(random, [n_inputs, *hidden, 1], dtype), scales(random, n_inputs)
+    q, scaling = start([n_inputs, *hidden, 1], random, dtype, 1), scales(random, n_inputs)
     rtol = RTOL[dtype]
     got = native.predict_moments(q, listed, None, scaling)
     for a, b in zip(got, native.predict_moments(q, array, None, scaling), strict=True):
@@ -381,7 +370,7 @@ def test_many_encoded_rows_are_predicted_as_one_is(hidden: tuple[int, ...], dtyp
     X = np.column_stack([random.standard_cauchy((900, 3)), random.randint(3, size=900)])
     rows = Encoded(X.astype(dtype), fit_piecewise(X[:500], 16).basis)
     networks = [
-        (start(random, [rows.shape[1], *hidden, 2], dtype, 2), scales(random, rows.shape[1], 2))
+        (start([rows.shape[1], *hidden, 2], random, dtype, 2), scales(random, rows.shape[1], 2))
         for _ in range(3)
     ]
     rtol, many = RTOL[dtype], np.stack(native.predict_members(networks, rows, n_threads=2))
@@ -401,7 +390,7 @@ def test_rows_that_have_to_be_centered_are_copied(source: str) -> None:
     random = np.random.RandomState(2)
     listed, array = rows_of(source, random, 20, "float64")
     n_inputs = listed.shape[1]
-    q = start(random, [n_inputs, 5, 1], "float64")
+    q = start([n_inputs, 5, 1], random, "float64", 1)
     centered = replace(scales(random, n_inputs), x_mean=random.standard_normal(n_inputs))
     networks = [(q, scales(random, n_inputs)), (q, centered)]
     for got, expected in (
@@ -416,7 +405,7 @@ def test_rows_that_have_to_be_centered_are_copied(source: str) -> None:
 def test_gradients_by_encoded_columns_match_finite_differences(engine: Any, centered: bool) -> None:
     random = np.random.RandomState(3)
     rows = encoded_rows(random, 30, 4, "float64")
-    q, scaling = start(random, [rows.shape[1], 20, 1], "float64"), scales(random, rows.shape[1])
+    q, scaling = start([rows.shape[1], 20, 1], random, "float64", 1), scales(random, rows.shape[1])
     if centered:
         scaling = replace(scaling, x_mean=rows.toarray().mean(axis=0))
     mean, _, dm_dx, dv_dx = engine.predict_gradient(q, rows, scaling)
@@ -480,7 +469,7 @@ def test_the_fast_encoding_is_the_slow_one() -> None:
 def test_filled_inputs_are_predicted_as_in_an_array(hidden: tuple[int, ...]) -> None:
     random = np.random.RandomState(3)
     listed, X_var, array, array_var = filled_rows(random, 150, "float64")
-    q = start(random, [array.shape[1], *hidden, 1], "float64")
+    q = start([array.shape[1], *hidden, 1], random, "float64", 1)
     expected = native.predict_moments(q, array, array_var)
     np.testing.assert_array_equal(dense(listed), array)
     for rows in (listed, stacked([listed[:70], listed[70:]])):
@@ -556,7 +545,7 @@ def test_a_damaged_basis_is_refused(changed: dict[str, Any], message: str) -> No
 
 def test_rows_must_fit_the_network() -> None:
     random = np.random.RandomState(0)
-    q = start(random, [5, 3, 1], "float64")
+    q = start([5, 3, 1], random, "float64", 1)
     for X in (sparse.csr_array(np.eye(4)), Encoded(np.zeros((4, 2)), hats())):
         with pytest.raises(ValueError, match=r"sizes\[0\] columns"):
             native.predict_moments(q, X)
@@ -573,7 +562,7 @@ def test_rows_must_fit_the_network() -> None:
 @pytest.mark.parametrize("value", [np.nan, 1e40])
 def test_values_that_cannot_be_computed_with_are_refused(value: float) -> None:
     line = ColumnBasis(np.zeros(0), np.zeros((1, 1)), np.ones((1, 1)))
-    q = start(np.random.RandomState(0), [1, 3, 1], "float64")
+    q = start([1, 3, 1], np.random.RandomState(0), "float64", 1)
     scaling = identity_standardizer(1)
     for X in (sparse.csr_array([[value]]), Encoded(np.array([[value]]), basis_of([line]))):
         with pytest.raises((ValueError, OverflowError), match="too large"):

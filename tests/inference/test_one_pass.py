@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 
+import posteriors
 import uci
 from probprop import PBPClassifier, PBPRegressor
 from probprop._types import Array
@@ -48,18 +49,6 @@ def stream(model: PBPRegressor, X: Array, y: Array, n_first: int, n_call: int) -
     for start in range(n_first, len(y), n_call):
         model.partial_fit(X[start : start + n_call], y[start : start + n_call])
     return model
-
-
-def small_posterior(hidden: list[int], dtype: str = "float64") -> Posterior:
-    return initial_posterior(
-        [3, *hidden, 1],
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=np.random.RandomState(0),
-        dtype=np.dtype(dtype),
-    )
 
 
 # ---- What was wrong
@@ -108,14 +97,14 @@ def test_the_units_of_deep_layers_differ() -> None:
         of_rows = m_z - m_z.mean(axis=0)
         return float(np.std(of_rows - of_rows.mean(axis=1, keepdims=True)))
 
-    shallow, deep = small_posterior([50]), small_posterior([50] * 4)
+    shallow, deep = posteriors.start([3, 50, 1]), posteriors.start([3, *[50] * 4, 1])
     assert spread(deep) < 0.03 * spread(shallow)  # all the units say the same
     assert spread(near_a_draw(deep)) > 0.1 * spread(shallow)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_middle_layers_keep_the_second_moments_of_the_prior(dtype: str) -> None:
-    before = small_posterior([90, 80, 70], dtype)
+    before = posteriors.start([3, 90, 80, 70, 1], dtype=dtype)
     drawn = near_a_draw(before)
     assert drawn.dtype == before.dtype
     for layer in (0, -1):
@@ -125,7 +114,7 @@ def test_the_middle_layers_keep_the_second_moments_of_the_prior(dtype: str) -> N
         assert np.mean(m**2 + v) == pytest.approx(before.prior_variance, rel=0.05)
         np.testing.assert_allclose(v, 0.1 * before.prior_variance, rtol=1e-6)
         np.testing.assert_allclose(m / old, (m / old)[0, 0], rtol=1e-5)  # the same draws
-    one = small_posterior([7])
+    one = posteriors.start([3, 7, 1])
     assert near_a_draw(one).m_w[0] is one.m_w[0]
 
 

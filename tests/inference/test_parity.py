@@ -9,10 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from posteriors import sine, start
 from probprop import PBPRegressor, _kernel
 from probprop.inference import native
 from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import Memory, Posterior, initial_posterior
+from probprop.inference.posterior import Memory, Posterior
 from probprop.reference.gamma import gamma_increments, gamma_moments_by_quadrature
 from probprop.reference.likelihoods import MULTINOMIAL, PROBIT, PointLikelihood
 
@@ -22,22 +23,8 @@ NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
 RTOL = {"float64": 1e-10, "float32": 2e-3}
 
 
-def start(sizes: list[int], seed: int, dtype: str = "float64") -> Posterior:
-    return initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=np.random.RandomState(seed),
-        dtype=np.dtype(dtype),
-    )
-
-
 def data(n: int, n_features: int, seed: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.RandomState(seed)
-    X = random.standard_normal((n, n_features))
-    y = np.sin(X.sum(axis=1)) + 0.1 * random.standard_normal(n)
+    X, y = sine(n, n_features, seed)
     return X.astype(dtype), y
 
 

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import make_friedman1
 
+import posteriors
 import probprop
 from hats import continuous
 from probprop import PBPRegressor
@@ -21,7 +22,7 @@ from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Encoded, basis_of, columns_of
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import LAYERED, Memory, Posterior, initial_posterior
+from probprop.inference.posterior import LAYERED, Memory, Posterior
 from probprop.inference.standardize import identity_standardizer
 from probprop.inference.task import Task
 from probprop.inference.training import Rows, task_of
@@ -31,15 +32,7 @@ NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
 
 
 def start(sizes: list[int], shape: float = 3.0) -> Posterior:
-    return initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=shape,
-        prior_rate=shape,
-        random_state=np.random.RandomState(0),
-        dtype=np.dtype("float64"),
-    )
+    return posteriors.start(sizes, prior_shape=shape, prior_rate=shape)
 
 
 def rows(n: int, n_features: int) -> tuple[Array, Array]:

@@ -7,30 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posteriors import start
 from probprop._types import Array
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian, Likelihood, Multinomial, Probit
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Posterior, initial_posterior
 from probprop.inference.training import Run
 from probprop.reference.likelihoods import GAUSSIAN, MULTINOMIAL, PROBIT, PointLikelihood
 
 NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
 RTOL = {"float64": 1e-10, "float32": 2e-3}
-
-
-def start(sizes: list[int], seed: int, n_noise: int, dtype: str) -> Posterior:
-    return initial_posterior(
-        sizes,
-        noise_shape=np.full(n_noise, 6.0),
-        noise_rate=np.full(n_noise, 6.0),
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=np.random.RandomState(seed),
-        dtype=np.dtype(dtype),
-    )
 
 
 def targets(likelihood: PointLikelihood, n: int, K: int, random: np.random.RandomState) -> Array:
@@ -62,7 +50,7 @@ def test_the_engines_agree(
     dtype: str,
 ) -> None:
     random = np.random.RandomState(seed)
-    before = start([3, *hidden, K], seed, K if likelihood is GAUSSIAN else 1, dtype)
+    before = start([3, *hidden, K], seed, dtype, K if likelihood is GAUSSIAN else 1)
     X, y = random.standard_normal((n, 3)).astype(dtype), targets(likelihood, n, K, random)
     options = {
         "weights": np.exp(random.uniform(-2.0, 4.0, n)),
@@ -181,13 +169,13 @@ def test_a_power_is_a_weight_of_all_rows() -> None:
     ],
 )
 def test_the_kernel_refuses(options: dict[str, object], message: str) -> None:
-    before = start([3, 5, 1], 0, 1, "float64")
+    before = start([3, 5, 1], n_noise=1)
     with pytest.raises(ValueError, match=message):
         NATIVE.adf_pass(before, np.zeros((4, 3)), np.ones((4, 1)), np.arange(4), **options)
 
 
 def test_a_point_that_overflows_by_its_weight_is_skipped_and_counted() -> None:
-    before = start([3, 5, 1], 0, 1, "float64")
+    before = start([3, 5, 1], n_noise=1)
     X, y, weights = np.ones((2, 3)), np.array([1e120, 0.5]), np.array([1e200, 1.0])
     for engine in (NATIVE, REFERENCE):
         after, info = engine.adf_pass(before, X, y, np.arange(2), weights=weights)

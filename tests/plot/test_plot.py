@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -22,12 +21,6 @@ from probprop.metrics import predictive_coverage
 from probprop.metrics.verdict import largest_by_chance
 
 matplotlib.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def no_figure_stays_open() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 @cache

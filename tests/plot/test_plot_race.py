@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
-import matplotlib.pyplot as plt
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop import Candidate, Trial, plot
@@ -27,12 +24,6 @@ TRIALS = (
 
 def fitted(*trials: Trial) -> Any:
     return SimpleNamespace(trials_=list(trials))
-
-
-@pytest.fixture(autouse=True)
-def no_figure_stays_open() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def test_each_candidate_is_a_line_and_stacked_ones_have_rings() -> None:

@@ -12,31 +12,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from finite_differences import assert_gradient, differences
+from posteriors import trained
 from probprop import PBPRegressor, _kernel
 from probprop._types import FloatArray
 from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import Posterior, initial_posterior
+from probprop.inference.posterior import Posterior
 
 HIDDEN = [(), (7,), (6, 5), (5, 4, 3)]
 
 
 def random_posterior(sizes: list[int], seed: int, dtype: str = "float64") -> Posterior:
     """A posterior as after some training: unequal variances, means of their size."""
-    rng = np.random.RandomState(seed)
-    start = initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=rng,
-        dtype=np.dtype(dtype),
-    )
-    return replace(
-        start,
-        m_w=tuple(rng.standard_normal(m.shape).astype(dtype) for m in start.m_w),
-        v_w=tuple(rng.uniform(0.1, 1.5, v.shape).astype(dtype) for v in start.v_w),
-    )
+    q, rng = trained(sizes, seed, dtype), np.random.RandomState(seed + 1)
+    return replace(q, m_w=tuple(rng.standard_normal(m.shape).astype(dtype) for m in q.m_w))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -11,8 +11,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracle
+from posteriors import trained
 from probprop._types import Array
-from probprop.inference.posterior import PassInfo, Posterior, initial_posterior
+from probprop.inference.posterior import PassInfo, Posterior
 from probprop.reference.adf import adf_pass, adf_step, gaussian_update, gradients, predict_moments
 
 HIDDEN = [(), (4,), (4, 3), (3, 4, 2)]
@@ -20,19 +21,7 @@ HIDDEN = [(), (4,), (4, 3), (3, 4, 2)]
 
 def random_posterior(layer_sizes: tuple[int, ...], dtype: type = np.float64) -> Posterior:
     """A posterior as after some training: unequal variances, noise of its own."""
-    rng = np.random.RandomState(sum(layer_sizes))
-    posterior = initial_posterior(
-        layer_sizes,
-        noise_shape=9.0,
-        noise_rate=5.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=rng,
-        dtype=np.dtype(dtype),
-    )
-    return replace(
-        posterior, v_w=tuple(rng.uniform(0.1, 1.5, v.shape).astype(dtype) for v in posterior.v_w)
-    )
+    return trained(layer_sizes, sum(layer_sizes), dtype, noise_shape=9.0, noise_rate=5.0)
 
 
 def random_data(n: int, n_features: int) -> tuple[Array, Array]:

@@ -10,32 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from posteriors import sine, start
 from probprop import PBPRegressor
 from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import Memory, Posterior, initial_posterior
+from probprop.inference.posterior import Memory, initial_posterior
 from probprop.inference.task import ONCE_INFORMATIVE_RATIO
 from probprop.reference.adf import temper
 
 NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
 RTOL = {"float64": 1e-10, "float32": 2e-3}
-
-
-def start(sizes: list[int], seed: int = 0, dtype: str = "float64") -> Posterior:
-    return initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=np.random.RandomState(seed),
-        dtype=np.dtype(dtype),
-    )
-
-
-def data(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.RandomState(seed)
-    X = random.standard_normal((n, n_features))
-    return X, np.sin(X.sum(axis=1)) + 0.1 * random.standard_normal(n)
 
 
 # ---- The share
@@ -124,7 +107,7 @@ def test_a_q_without_evidence_stays():
 )
 def test_native_is_the_reference(n_features, hidden, n, evidence_cap, seed, dtype):
     before = start([n_features, *hidden, 1], seed, dtype)
-    X, y = data(n, n_features, seed)
+    X, y = sine(n, n_features, seed)
     bound = Memory(evidence_cap * n, 6.0, 6.0)
     (native, info), (reference, reference_info) = (
         engine.adf_pass(before, X.astype(dtype), y, np.arange(n), memory=bound)
@@ -142,7 +125,7 @@ def test_native_is_the_reference(n_features, hidden, n, evidence_cap, seed, dtyp
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130])
 def test_every_width(width):
     before = start([3, width, width, 1], width)
-    X, y = data(8, 3, width)
+    X, y = sine(8, 3, width)
     native, reference = (
         engine.adf_pass(before, X, y, np.arange(8), memory=Memory(24.0, 6.0, 6.0))[0]
         for engine in (NATIVE, REFERENCE)
@@ -164,7 +147,7 @@ def test_a_point_left_out_gives_back_all_the_same():
 
 def test_the_kernel_refuses_what_does_not_fit():
     before = start([2, 3, 1])
-    X, y = data(4, 2)
+    X, y = sine(4, 2)
     short = replace(before, v_hat_nat=before.v_hat_nat[:1])
     with pytest.raises(ValueError, match="prior precisions do not fit"):
         NATIVE.adf_pass(short, X, y, np.arange(4), memory=Memory(4.0, 6.0, 6.0))
@@ -261,7 +244,7 @@ def test_the_noise_forgets():
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("engine", [NATIVE, REFERENCE], ids=["native", "reference"])
 def test_a_share_that_rounds_to_nothing_is_no_memory(engine, dtype):
-    X, y = data(40, 3)
+    X, y = sine(40, 3)
     q = start([3, 5, 1], 4, dtype)
     order = np.arange(40)
     unbounded, info = engine.adf_pass(q, X.astype(dtype), y, order)
@@ -281,7 +264,7 @@ def test_a_share_that_rounds_to_nothing_is_no_memory(engine, dtype):
 
 
 def test_fit_bounds_by_epochs_over_its_rows():
-    X, y = data(40, 3)
+    X, y = sine(40, 3)
     model = PBPRegressor(5, n_epochs=2, evidence_cap=4.0, standardize=False, random_state=1).fit(
         X, y
     )
@@ -304,7 +287,7 @@ def test_fit_bounds_by_epochs_over_its_rows():
 
 
 def test_partial_fit_bounds_by_the_rows_seen():
-    X, y = data(60, 3)
+    X, y = sine(60, 3)
     model = PBPRegressor(5, evidence_cap=2.0, standardize=False, random_state=1)
     model.partial_fit(X[:20], y[:20])
     before = model.posterior_

@@ -11,9 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr
 
+from posteriors import trained
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import Posterior, initial_posterior
+from probprop.inference.posterior import Posterior
 from probprop.reference.adf import adf_step, gradients, predict_moments
 from probprop.reference.likelihoods import GAUSSIAN, MULTINOMIAL, PROBIT, PointLikelihood
 
@@ -22,17 +23,9 @@ X = np.array([[0.7, -1.1, 0.4]])
 
 def made(n_outputs: int = 1, hidden: tuple[int, ...] = (4, 3)) -> Posterior:
     """A posterior as after some training."""
-    rng = np.random.RandomState(n_outputs)
-    posterior = initial_posterior(
-        [3, *hidden, n_outputs],
-        noise_shape=np.full(n_outputs, 9.0),
-        noise_rate=np.full(n_outputs, 5.0),
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=rng,
-        dtype=np.dtype(np.float64),
-    )
-    return replace(posterior, v_w=tuple(rng.uniform(0.1, 1.5, v.shape) for v in posterior.v_w))
+    shape, rate = np.full(n_outputs, 9.0), np.full(n_outputs, 5.0)
+    sizes = [3, *hidden, n_outputs]
+    return trained(sizes, n_outputs, noise_shape=shape, noise_rate=rate)
 
 
 def moved(posterior: Posterior, name: str, layer: int, index: tuple[int, ...], h: float) -> Array:

@@ -13,17 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich import box
+from rich import box, progress
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
@@ -159,12 +152,12 @@ class Terminal:
         It takes how much of the total is done and what is being done; `word` qualifies the time
         left. The first line comes after 10 s, and the time between two doubles, up to 10 min.
         """
-        bar = Progress(
-            TextColumn("{task.description}", markup=False),  # a path may have brackets
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[stage]}", markup=False),
+        bar = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),  # a path may have brackets
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("{task.fields[stage]}", markup=False),
             console=self.err,
             transient=True,
             disable=self.quiet or not self.err.is_terminal,

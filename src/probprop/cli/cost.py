@@ -18,16 +18,13 @@ from sklearn.base import is_classifier
 
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.folds import MOST_RAMPS
+from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_layer_sizes
 from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import initial_posterior
 
 WORTH_TELLING = 10.0  # minimum number of seconds of a fit that is announced
 _WITH_GRADIENT = 1.2  # times the integral alone, as measured
 _PROBED = 20  # integrals
-_ROWS = 2_000  # of the updates that are timed
-_SHAPE = (10, 50, 1)  # of the network that is timed
-_SECONDS = 0.03  # in which it is
 
 
 def cost_in_words(
@@ -83,24 +80,13 @@ def _seconds_of_update(n_inputs: int, layers: Iterable[int], n_classes: int) -> 
 @cache
 def _seconds_of_work() -> float:
     """Measure the seconds per unit of `work_of_a_row`, which depend on the machine."""
-    return 1.0 / (updates_per_second(_SHAPE, "float64", _SECONDS) * policy.work_of_a_row(_SHAPE))
-
-
-def updates_per_second(sizes: tuple[int, ...], dtype: str, seconds: float) -> float:
-    """Return the updates per second of processor time, in the fastest of several epochs."""
-    random_state = np.random.RandomState(0)
-    given: Any = dict.fromkeys(("noise_shape", "noise_rate", "prior_shape", "prior_rate"), 6.0)
-    given |= {"random_state": random_state, "dtype": np.dtype(dtype)}
-    posterior = initial_posterior(sizes, **given)
-    X = random_state.standard_normal((_ROWS, sizes[0])).astype(dtype)
-    y = np.sin(X[:, 0].astype(np.float64)) + 0.1 * random_state.standard_normal(_ROWS)
-    order = random_state.permutation(_ROWS)
-    fastest = float("inf")
-    end = time.thread_time() + seconds
-    while (start := time.thread_time()) < end:
-        posterior, _ = ENGINES["native"].adf_pass(posterior, X, y, order)
-        fastest = min(fastest, time.thread_time() - start)
-    return _ROWS / fastest
+    n_samples, n_features, n_units, n_epochs = 2_000, 10, 50, 20
+    X = np.random.RandomState(0).standard_normal((n_samples, n_features))
+    model = PBPRegressor(n_units, n_epochs=n_epochs, random_state=0)
+    start = time.thread_time()
+    model.fit(X, np.sin(X[:, 0]))
+    work = policy.work_of_a_row((n_features, n_units, 1))
+    return (time.thread_time() - start) / (n_samples * n_epochs * work)
 
 
 @cache

@@ -73,7 +73,7 @@ def evaluate(
     sample: list[DataFrame] = []
     chunks = tables.known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
     with terminal.rows("evaluating", None) as advance:
-        kept = chunks if report is None else sampled(chunks, sample)
+        kept = chunks if report is None else sampled(chunks, sample, MOST_SAMPLED)
         judged, n_rows = judge(terminal, table_model, kept, advance=advance)
     if report is not None:
         [rows] = sample
@@ -198,15 +198,15 @@ MOST_SAMPLED = 100_000
 """Maximum number of rows in a report; larger tables are sampled."""
 
 
-def sampled(frames: Iterable[DataFrame], sample: list[DataFrame]) -> Iterator[DataFrame]:
-    """Yield the frames; `sample` then has one with a random sample of their rows, in order."""
+def sampled(frames: Iterable[DataFrame], sample: list[DataFrame], most: int) -> Iterator[DataFrame]:
+    """Yield the frames; `sample` then has one with at most `most` random rows of them, in order."""
     import numpy as np
 
     random, keys = np.random.default_rng(0), np.empty(0)  # the rows of the smallest keys are kept
     for frame in frames:
         yield frame
         keys = np.append(keys, random.random(len(frame)))
-        kept = np.sort(np.argsort(keys)[:MOST_SAMPLED])
+        kept = np.sort(np.argsort(keys)[:most])
         keys, sample[:] = keys[kept], [tables.joined([*sample, frame]).iloc[kept]]
 
 

@@ -234,18 +234,17 @@ def note_gaps(
         terminal.note(f"{known}, which are {missing_in_words(selected)}")
 
 
-def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Array | None) -> None:
-    """Say roughly how long a fit takes, if it is long; `labels`, (n,), are None for numbers."""
+def say_cost(
+    terminal: Terminal, estimator: Any, n: int, encoder: TableEncoder, labels: Array | None
+) -> None:
+    """Say roughly how long a fit to n rows takes, if it is long; `labels`, (n,), of classes."""
     import numpy as np
 
     from probprop.cli.cost import cost_in_words
-    from probprop.table.cells import is_text
 
-    texts = [str(name) for name, dtype in features.dtypes.items() if is_text(dtype)]
-    n_categories = int(features[texts].nunique().sum())
-    n_columns = len(features.columns) - len(texts) + n_categories
+    n_categories = sum(len(each.levels) for each in encoder.used)
     n_classes = 1 if labels is None else len(np.unique(labels))
-    words = cost_in_words(estimator, len(features), n_columns, n_classes, n_indicators=n_categories)
+    words = cost_in_words(estimator, n, len(encoder.names), n_classes, n_categories)
     if words:
         terminal.say(words)
 

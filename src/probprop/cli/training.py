@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from probprop._types import Array
     from probprop.data.tables import Columns
-    from probprop.report import HeldOut
+    from probprop.facts import HeldOut
     from probprop.table import TableModel
     from probprop.table.encoding import TableEncoder
     from probprop.table.target import Counting
@@ -277,13 +277,12 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             frame = read_tables(paths, na=tables.na_texts(request.na))
         yield Table(paths, frame, True, limit)
         return
-    for name, given in (("--group", request.group), ("--time", request.time)):
-        if given is not None:
-            raise typer.BadParameter(
-                "above the memory limit and with --dask the folds are random: give a larger "
-                "--memory-limit, or fewer rows, without --dask",
-                param_hint=name,
-            )
+    if request.group is not None or request.time is not None:
+        raise typer.BadParameter(
+            "above the memory limit and with --dask the folds are random: give a larger "
+            "--memory-limit, or fewer rows, without --dask",
+            param_hint="--time" if request.group is None else "--group",
+        )
     if paths == ["-"] and request.dask is not None:
         raise typer.BadParameter(
             "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
@@ -360,11 +359,8 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     estimator = _estimator(terminal, request, targets, of_classes)
     plan = Plan(targets, counting, wanted, drop, estimator)
     if not table.whole:
-        if (
-            not recipes.selects(estimator)
-            and request.report is not None
-            and request.test_fraction == 0.0
-        ):
+        untested = request.test_fraction == 0.0 and not recipes.selects(estimator)
+        if untested and request.report is not None:
             raise typer.BadParameter(
                 "above the memory limit and with --dask, the report on one network needs a test "
                 "set: leave --test-fraction 0 out",
@@ -386,7 +382,7 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     if request.missing == "error":
         check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
     tables.note_gaps(terminal, frame, kinds, selected=recipes.selects(estimator))
-    tables.say_cost(terminal, estimator, train[list(kinds)], labels)
+    tables.say_cost(terminal, estimator, len(train), encoder, labels)
     return plan._replace(train=train, test=test, encoder=encoder)
 
 
@@ -521,14 +517,7 @@ def hold_out(
 
 def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table on disk or on a cluster; the test set is split off where it is read."""
-    from probprop.data.fitting import (
-        columnwise,
-        rows_here,
-        rows_numbered,
-        source_of,
-        table_model,
-        train,
-    )
+    from probprop.data import fitting
     from probprop.data.shards import Kept, numbers_out
     from probprop.facts import OUT_OF_FOLD
 
@@ -537,13 +526,13 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
     most = _MOST_TEST if client is None else _MOST_TEST_ON_CLUSTER
     test = Kept(request.test_share(estimator), most)
     columns = (plan.targets, plan.wanted, plan.drop, counting.weight, counting.error)
-    source: Any = source_of(
-        estimator, table.paths, columnwise(*columns, tables.na_texts(request.na))
+    source: Any = fitting.source_of(
+        estimator, table.paths, fitting.columnwise(*columns, tables.na_texts(request.na))
     )
     with ExitStack() as stack:
         if client is None:
             with terminal.working("reading"):
-                reading = rows_here(source, estimator, table.limit, test)
+                reading = fitting.rows_here(source, estimator, table.limit, test)
                 rows: Any = stack.enter_context(reading)
         else:
             from probprop.data.cluster import load_shards
@@ -558,14 +547,14 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         text = f"fitting {_in_words(rows)}"
         terminal.say(text)
         with recipes.progress_of(terminal, estimator, text) as callback:
-            fitted = train(rows, estimator, None, kept, callback)
-        model = table_model(fitted, rows)
+            fitted = fitting.train(rows, estimator, None, kept, callback)
+        model = fitting.table_model(fitted, rows)
         held_out: Any = True if test.share or not recipes.selects(estimator) else OUT_OF_FOLD
         numbers = numbers_out(rows.known) if held_out is True else fitted.oof_rows_
 
         def judged() -> DataFrame | None:
             with terminal.working("reading the evaluation rows"):
-                return rows_numbered(source, rows, numbers) if len(numbers) else None
+                return fitting.rows_numbered(source, rows, numbers) if len(numbers) else None
 
         return Fitted(model, None, judged, held_out=held_out)
 

@@ -30,6 +30,7 @@ from probprop.estimators.validation import (
     check_sample_weight,
     check_target_std,
 )
+from probprop.inference.inputs import concatenated
 from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_labels
 
 Network = PBPRegressor | PBPClassifier
@@ -46,7 +47,7 @@ _SHAPE = (
 class Loaded:
     """Rows in memory. Indexing takes rows, as for an array."""
 
-    X: Array  # (n, n_features), NaN where a value is missing
+    X: Any  # (n, n_features), NaN where a value is missing: an array or `Coded`
     y: Array  # (n,) or (n, K): as given, or in a shard as the likelihood encodes them
     weights: FloatArray | None = None  # (n,), above 0; None: each is 1
     y_std: FloatArray | None = None  # known errors, of the shape of y, in target units
@@ -66,7 +67,7 @@ def joined(parts: Sequence[Loaded]) -> Loaded:
     whole: dict[str, Any] = {}
     for name, first in vars(parts[0]).items():
         each = [vars(part)[name] for part in parts]
-        whole[name] = None if first is None else np.concatenate(each)
+        whole[name] = None if first is None else concatenated(each)
     return Loaded(**whole)
 
 

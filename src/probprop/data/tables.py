@@ -66,13 +66,16 @@ class Columns:
     target_kind: Kind
     classes: Array | None  # sorted; None if the targets are numbers
 
-    def encode(self, frame: pd.DataFrame) -> tuple[Array, Array]:
-        """Return X, (n, n_encoded), with NaN where cells are missing, and the targets."""
+    def encode(self, frame: pd.DataFrame) -> tuple[Any, Array]:
+        """Return X, (n, n_encoded), with NaN where cells are missing, and the targets.
+
+        X is an array, or `Coded`.
+        """
         features = list(self.encoder.kinds)
         given = select(frame, [*features, *self.targets])
         if not self.gaps:
             check_no_missing(given[features], FILL_OR_MARGINALIZE)
-        X = self.encoder.encode(given)
+        X = self.encoder.coded(given)
         if self.classes is None:
             return X, targets_of(given, self.targets)
         return X, labels_of(given, self.targets[0], self.target_kind)

@@ -67,9 +67,6 @@ class Share(float):
         self.stage = stage
         return self
 
-    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
-        return float(self), self.stage
-
 
 @contextmanager
 def progress(

@@ -124,10 +124,15 @@ def _over_coalitions(value: Any, now: FloatArray, before: FloatArray, d: int) ->
 
 
 def _over_orders(
-    value: Any, now: FloatArray, before: FloatArray, d: int, random: np.random.RandomState
+    value: Any,
+    now: FloatArray,
+    before: FloatArray,
+    d: int,
+    random: np.random.RandomState,
+    n_pairs: int = _PAIRS,
 ) -> FloatArray:
     """Return the mean change where a column becomes known, over orders of the columns."""
-    other = np.repeat(np.arange(len(before)), 2 * _PAIRS)
+    other = np.repeat(np.arange(len(before)), 2 * n_pairs)
     place = np.argsort(random.random_sample((len(other) // 2, d)), axis=1)
     place = np.stack([place, d - 1 - place], axis=1).reshape(-1, d)  # of each column in an order
     known = place[:, np.newaxis] < np.arange(1, d)[:, np.newaxis]

@@ -481,8 +481,7 @@ def _read(
         if not weights.all():
             counts = np.flatnonzero(weights)
             if first and not is_listed(X):  # in sparse rows an empty column has zeros
-                missing: Array = np.isnan(stored(X[counts]))
-                refuse_empty_columns(missing.all(axis=0))
+                refuse_empty_columns(np.all(np.isnan(stored(X[counts])), axis=0))
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean

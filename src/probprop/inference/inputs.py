@@ -140,7 +140,8 @@ class Encoded:
                 np.add.at(counts, b.input[own], np.repeat(n, np.diff(ends)))
         if self.filled is not None:
             counts += np.bincount(self.filled.indices, minlength=len(counts))
-        return np.minimum(counts, len(self.X))
+        counted: Array = np.minimum(counts, len(self.X))
+        return counted
 
     def tocsr(self) -> Any:
         """Return the inputs as a sparse array, of double precision."""
@@ -237,6 +238,12 @@ def stored(X: Any) -> Array:
     """Return the array in which samples are stored."""
     array: Array = X.codes if isinstance(X, Coded) else X
     return array
+
+
+def concatenated(parts: Sequence[Any]) -> Any:
+    """Return parts one after the other: arrays, or samples with codes of the same sets."""
+    whole = np.concatenate([stored(part) for part in parts])
+    return Coded(whole, parts[0].first) if isinstance(parts[0], Coded) else whole
 
 
 Samples = Any

@@ -15,19 +15,11 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from probprop.facts import (
-    OUT_OF_FOLD,
-    HeldOut,
-    calibration_in_words,
-    choice_in_words,
-    model_facts,
-)
+from probprop.facts import calibration_in_words, choice_in_words, model_facts
 from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
 from probprop.report.whole import Report, model_report, report
 
 __all__ = [
-    "OUT_OF_FOLD",
-    "HeldOut",
     "Live",
     "Picture",
     "Report",

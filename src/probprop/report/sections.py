@@ -118,12 +118,6 @@ def _drawn(title: str, text: str, draw: Callable[[Axes], object], alt: str) -> S
 # ---- Scores
 
 
-_SCORE_HEADER = ["Measure", "Value", "How to read it"]
-_LEVELS = (50, 80, 90, 95)  # percent
-_INSIDE = {
-    level: f"Share of observed values inside their {level} % interval; {level} % is ideal."
-    for level in _LEVELS
-}
 _OF_VALUES = {
     "rmse": "Root mean squared error, in units of the target.",
     "mae": "Mean absolute error, in units of the target.",
@@ -132,7 +126,10 @@ _OF_VALUES = {
     "errors and calibrated intervals. Compare it between models on the same samples.",
     "crps": "Error of the whole predictive distribution, in units of the target. Lower is better; "
     "for a point prediction it is the mean absolute error.",
-    **{f"coverage_{level}": words for level, words in _INSIDE.items()},
+    **{
+        f"coverage_{k}": f"Share of observed values inside their {k} % interval; {k} % is ideal."
+        for k in (50, 80, 90, 95)
+    },
     "calibration_error": "Mean distance between nominal and empirical coverage, over all levels. "
     "0 % is ideal.",
     "sharpness": "Mean predicted standard deviation, in units of the target. If two models are "
@@ -157,8 +154,7 @@ def _score_rows(judged: Judged, measures: Mapping[str, str]) -> Table:
         pair = (math.nan if v is None else v[key] for v in (judged.scores, judged.baseline))
         name = f"{LABELS[key][0].upper()}{LABELS[key][1:]}"
         rows.append([name, *(show(key, v).replace("-", "−") for v in pair), text])
-    measure, value, words = _SCORE_HEADER
-    return [measure, value, "Baseline", words], rows
+    return ["Measure", "Value", "Baseline", "How to read it"], rows
 
 
 def _n_rows(n: int, held_out: HeldOut) -> str:
@@ -487,10 +483,8 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
     )
     ranked = sorted(trials, key=lambda trial: (-trial.weight, -trial.best[1]))
     rows = [_trial_row(trial) for trial in ranked]
-    return [Section("Model selection", text, (_TRIALS_HEADER, rows), [drawn])]
-
-
-_TRIALS_HEADER = ["Candidate", "Epochs", "Log-likelihood", "Weight", "Why training ended"]
+    header = ["Candidate", "Epochs", "Log-likelihood", "Weight", "Why training ended"]
+    return [Section("Model selection", text, (header, rows), [drawn])]
 
 
 def _trial_row(trial: Trial) -> list[str]:

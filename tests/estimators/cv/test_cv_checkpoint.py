@@ -1,4 +1,4 @@
-"""Interrupted comparisons and ensembles resume from their checkpoint, to the same bits."""
+"""Interrupted comparisons resume from their checkpoint, to the same bits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
+from interruptions import Steps, Stop
 from limits import Limits
 from probprop import Candidate
+from probprop.estimators.cv import policy
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
-from search_steps import Steps
 
 # Networks of a few units on a few samples undo updates now and then.
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates")
@@ -28,10 +29,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:In .* updates")
 @pytest.fixture(autouse=True)
 def _always_written(limits: Limits) -> None:
     limits.seconds_between_checkpoints(0.0)
-
-
-class Stop(Exception):
-    pass
 
 
 def bits(model: Any) -> list[object]:
@@ -144,6 +141,16 @@ search.advance = said
 model = small(budget="good").fit(X, Y, checkpoint=sys.argv[1] or None)
 print("".join(posterior.flat(m.posterior_.m_w).tobytes().hex() for m in model.estimators_))
 """
+
+
+def test_a_stage_with_more_epochs_than_its_rung_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c"
+    small().fit(X, Y, checkpoint=path)
+    monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
+    with pytest.raises(CheckpointError, match="does not have the epochs that it made"):
+        small().fit(X, Y, checkpoint=path)
 
 
 @pytest.mark.process

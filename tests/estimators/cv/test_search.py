@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from interruptions import Steps
 from limits import Limits
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, Trial
 from probprop.estimators.cv import policy
@@ -18,7 +19,6 @@ from probprop.estimators.cv import search as search_module
 from probprop.estimators.cv.calibration import OutOfFold
 from probprop.estimators.cv.search import Evaluation, Running, pruned, stacked, stacking_weights
 from probprop.inference.posterior import initial_posterior
-from search_steps import Steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 

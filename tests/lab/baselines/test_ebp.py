@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import posteriors
 from probprop import PBPRegressor
 from probprop.inference.engine import ENGINES, Engine
 from probprop.inference.posterior import Posterior, initial_posterior
@@ -21,22 +23,8 @@ from probprop_lab.baselines.ebp import mean_pass
 HIDDEN = [[], [6], [6, 5], [20, 17, 9]]
 
 
-def start(sizes: list[int], seed: int = 0, dtype: str = "float64") -> Posterior:
-    return initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=2.0,
-        prior_rate=0.7,
-        random_state=np.random.RandomState(seed),
-        dtype=np.dtype(dtype),
-    )
-
-
-def data(n: int, n_features: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.RandomState(seed)
-    X = random.standard_normal((n, n_features))
-    return X, np.sin(X.sum(axis=1)) + 0.1 * random.standard_normal(n)
+start = partial(posteriors.start, prior_shape=2.0, prior_rate=0.7)
+data = partial(posteriors.sine, seed=1)
 
 
 def log_density(engine: Engine, posterior: Posterior, X: np.ndarray, y: float) -> float:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+import posteriors
 from probprop import _kernel
 from probprop._types import FloatArray
 from probprop.inference.engine import ENGINES
@@ -17,7 +18,7 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Scale
 from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Memory, Posterior, initial_posterior
+from probprop.inference.posterior import Memory
 from probprop.inference.prediction import predictive
 from probprop.inference.training import begin, start, train
 from probprop.reference.likelihoods import SCALE, Evidence
@@ -37,18 +38,6 @@ def targets(n: int, K: int, seed: int) -> FloatArray:
     variance, level = np.exp(random.normal(-1.0, 1.5, (2, n, K)))
     residual = np.sqrt(variance + level) * random.standard_t(3, (n, K))
     return np.concatenate([residual, variance, level], axis=1)
-
-
-def network(sizes: list[int], seed: int, dtype: str = "float64") -> Posterior:
-    return initial_posterior(
-        sizes,
-        noise_shape=2.0,
-        noise_rate=1.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=np.random.RandomState(seed),
-        dtype=np.dtype(dtype),
-    )
 
 
 @pytest.mark.parametrize("K", [1, 2, 3, 9])
@@ -72,7 +61,7 @@ def test_a_larger_residual_raises_the_noise() -> None:
 def test_what_is_not_finite_is_skipped_and_counted() -> None:
     X, y = np.zeros((3, 2)), targets(3, 1, 0)
     y[1, 0] = 1e160
-    before = network([2, 4, 1], 0)
+    before = posteriors.start([2, 4, 1], noise_shape=2.0, noise_rate=1.0)
     for engine in ENGINES.values():
         after, info = engine.adf_pass(before, X, y, np.array([1]), likelihood=SCALE)
         assert (info.n_points, info.n_skipped) == (1, 1)
@@ -96,7 +85,8 @@ def test_epochs_agree(
     K: int, hidden: list[int], n: int, capacity: float | None, seed: int, dtype: str
 ) -> None:
     X = np.random.RandomState(seed).standard_normal((n, 3)).astype(dtype)
-    before, y = network([3, *hidden, K], seed, dtype), targets(n, K, seed)
+    before = posteriors.start([3, *hidden, K], seed, dtype, noise_shape=2.0, noise_rate=1.0)
+    y = targets(n, K, seed)
     memory = None if capacity is None else Memory(capacity, 2.0, 1.0)
     (native, native_info), (reference, info) = (
         ENGINES[name].adf_pass(before, X, y, np.arange(n), likelihood=SCALE, memory=memory)

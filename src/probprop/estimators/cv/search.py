@@ -647,7 +647,8 @@ class SavedStages:
         with self._file.reading():
             pairs = zip(runs, self._stages[self._stage], strict=True)
             found = [resumed(*pair) for pair in pairs]
-            if len({run.fitted.epoch.n_iter for run, _ in found} | {n_epochs}) > 2:
+            reached = {run.fitted.epoch.n_iter for run, _ in found}
+            if len(reached) > 1 or max(reached) > n_epochs:
                 raise ValueError("a stage does not have the epochs that it made")
         return [run._replace(made=own) for run, own in found]
 

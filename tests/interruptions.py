@@ -1,4 +1,4 @@
-"""The training steps of a search, counted and interrupted."""
+"""Fits that are interrupted, and the steps of a search, counted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from probprop.estimators.cv import search
+
+
+class Stop(Exception):
+    """What a callback of a test raises."""
 
 
 class Steps:
