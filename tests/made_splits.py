@@ -1,4 +1,4 @@
-"""Splits of synthetic data, for measurements that read those of benchmark sets."""
+"""Splits of synthetic data, for measurements that read benchmark sets."""
 
 from __future__ import annotations
 

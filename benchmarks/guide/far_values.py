@@ -75,10 +75,10 @@ def main(
 ) -> None:
     """Measure the chosen cases, or all of `cases`."""
     arguments = parser_of("far_values", __doc__).parse_args(argv)
-    judged = partial(measure, sizes=sizes)
+    measured = partial(measure, sizes=sizes)
     if chosen is None:
         chosen = cases(at_hand(SETS))
-    rows = rows_of(arguments.results / "far_values.jsonl", chosen, judged)
+    rows = rows_of(arguments.results / "far_values.jsonl", chosen, measured)
     write_pages(arguments.results, {"far_values": page(rows)})
 
 

@@ -45,8 +45,8 @@ def main(argv: Sequence[str] | None = None, load: Callable[[str], Any] = dataset
         for name in arguments.sets
         for split in range(arguments.splits)
     ]
-    judged = partial(measure, load=load)
-    rows = rows_of(arguments.results / "missing_values.jsonl", cases, judged)
+    measured = partial(measure, load=load)
+    rows = rows_of(arguments.results / "missing_values.jsonl", cases, measured)
     write_pages(arguments.results, {"missing_values": page(rows)})
 
 

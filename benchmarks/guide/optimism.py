@@ -45,8 +45,8 @@ def main(argv: Sequence[str] | None = None, load: Callable[[str], Whole] = data_
     parser.add_argument("--budget", default="good", help="of the fits")
     arguments = parser.parse_args(argv)
     cases = [{"dataset": name} for name in arguments.sets]
-    judged = partial(measure, budget=arguments.budget, load=load)
-    rows = rows_of(arguments.results / "optimism.jsonl", cases, judged)
+    measured = partial(measure, budget=arguments.budget, load=load)
+    rows = rows_of(arguments.results / "optimism.jsonl", cases, measured)
     write_pages(arguments.results, {"optimism": page(rows)})
 
 

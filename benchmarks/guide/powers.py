@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None, load: Loader = rows_to_fit_and_test)
         for name in arguments.sets
         for split in range(SETS[name].n_splits)
     ]
-    judged = partial(measure, budget=arguments.budget, load=load)
-    rows = rows_of(arguments.results / "powers.jsonl", cases, judged)
+    measured = partial(measure, budget=arguments.budget, load=load)
+    rows = rows_of(arguments.results / "powers.jsonl", cases, measured)
     write_pages(arguments.results, {"powers": page(rows)})
 
 

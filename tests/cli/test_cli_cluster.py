@@ -61,8 +61,10 @@ def test_hyperparameters_are_selected_on_a_cluster_and_scored_out_of_fold(
     said = capfd.readouterr()
     assert "selected: " in said.err
     assert "calibrated: " in said.err
-    judged = said.err.index("fitted on 1,000 rows and evaluated on 1,000 out-of-fold rows: each is")
-    assert said.err.index(f"wrote {model}") < judged < said.err.index(f"wrote {page}")
+    evaluated = said.err.index(
+        "fitted on 1,000 rows and evaluated on 1,000 out-of-fold rows: each is"
+    )
+    assert said.err.index(f"wrote {model}") < evaluated < said.err.index(f"wrote {page}")
     [accuracy] = re.findall(r"^accuracy +(\S+) %", said.out, re.M)
     assert float(accuracy) > 80.0  # rows and their predictions belong together
     estimator = load(model).estimator

@@ -39,7 +39,7 @@ def made() -> tuple[Any, OutOfFold, Any]:
 
 
 @pytest.fixture(scope="module")
-def judged(made: Any) -> LearnedNoise:
+def learned(made: Any) -> LearnedNoise:
     X, oof, fold = made
     folds = [Fold(np.flatnonzero(fold != k), np.flatnonzero(fold == k), 0) for k in range(3)]
     return learn_noise(Encodings(X, FLOAT64), HeldOut(folds), oof, FACTOR, 7, 2)
@@ -61,18 +61,18 @@ def slowly(A: Any, oof: OutOfFold) -> Any:
     return lambda B: engine.predict_moments(network, B)
 
 
-def test_it_learns_as_single_epochs_do(made: Any, judged: LearnedNoise) -> None:
+def test_it_learns_as_single_epochs_do(made: Any, learned: LearnedNoise) -> None:
     X, oof, fold = made
-    A = encode(X, judged.network.encoding)
+    A = encode(X, learned.network.encoding)
     m_h, v_h = slowly(A, oof)(A)
-    found = judged.network.log_scale(X)
+    found = learned.network.log_scale(X)
     assert_allclose(found.mean, m_h, atol=1e-6)
     assert_allclose(found.variance, v_h, rtol=1e-6)
     own = fold != 1
     part = OutOfFold(*(a[own] for a in list(vars(oof).values())[:4]), unit=oof.unit)
-    h = LogScale(*slowly(A[own], part)(A[~own])).bounded(*judged.network.levels)
-    assert_allclose(judged.held_out.mean[~own], h.mean, atol=1e-6)
-    assert_allclose(judged.held_out.variance[~own], h.variance, rtol=1e-6)
+    h = LogScale(*slowly(A[own], part)(A[~own])).bounded(*learned.network.levels)
+    assert_allclose(learned.held_out.mean[~own], h.mean, atol=1e-6)
+    assert_allclose(learned.held_out.variance[~own], h.variance, rtol=1e-6)
 
 
 def density(residual: Any, v: Any, level: Any, m_h: Any, v_h: Any) -> Any:
@@ -83,29 +83,29 @@ def density(residual: Any, v: Any, level: Any, m_h: Any, v_h: Any) -> Any:
     return (weights * norm.pdf(residual, 0.0, std)).sum(axis=0)
 
 
-def test_the_gain_matches_the_exact_density(made: Any, judged: LearnedNoise) -> None:
+def test_the_gain_matches_the_exact_density(made: Any, learned: LearnedNoise) -> None:
     _, oof, _ = made
     v, level = FACTOR * oof.epistemic_std**2, FACTOR * oof.aleatoric_std**2
-    h = judged.held_out
+    h = learned.held_out
     exact = np.log(density(oof.residual, v, level, h.mean, h.variance))
     constant = norm.logpdf(oof.residual, 0.0, np.sqrt(v + level))
-    assert_allclose(judged.gain, exact - constant, atol=1e-6)
+    assert_allclose(learned.gain, exact - constant, atol=1e-6)
 
 
 def calibrated(X: Any, oof: OutOfFold) -> Calibration:
     held_out = HeldOut([Fold(np.arange(N), np.arange(N), 0)])
-    judge = RegressionScorer(Gaussian())
+    scorer = RegressionScorer(Gaussian())
     encodings = Encodings(X, FLOAT64)
-    return judge.calibrate([oof], np.ones(1), held_out, encodings, 0, 1).calibration
+    return scorer.calibrate([oof], np.ones(1), held_out, encodings, 0, 1).calibration
 
 
-def test_predictions_are_the_exact_mixture(made: Any, judged: LearnedNoise) -> None:
+def test_predictions_are_the_exact_mixture(made: Any, learned: LearnedNoise) -> None:
     X, oof, _ = made
     box = calibrated(X, oof).range
-    calibration = Calibration(Squares(FACTOR, 0.0, N), box, judged.network)
+    calibration = Calibration(Squares(FACTOR, 0.0, N), box, learned.network)
     of = [Moments(X[:, 0] + i, 0.1 + X[:, 1] ** 2, np.full(N, 0.5 + i)) for i in range(2)]
     at = np.linspace(-3.0, 3.0, N)
-    h = judged.network.log_scale(X)
+    h = learned.network.log_scale(X)
     each = [
         density(
             at - p.mean,

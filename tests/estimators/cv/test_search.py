@@ -294,8 +294,10 @@ def test_the_guide_shows_the_policy() -> None:
             f"{line.n_samples:,}",
             f"{line.n_bins}",
             ", ".join(f"{cap:g}" for cap in line.evidence_caps),
-            ", ".join({(48,): "one layer", (48, 48): "two layers"}[h] for h in line.by_column)
-            or "none",
+            *(
+                ", ".join({(48,): "one layer", (48, 48): "two layers"}[h] for h in layers) or "none"
+                for layers in (line.by_column, line.finer)
+            ),
             f"{line.n_folds}",
             f"{line.n_search_folds}",
         ]
