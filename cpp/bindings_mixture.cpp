@@ -71,15 +71,10 @@ Out2<double> power_moments(In1<double> m, In1<double> epistemic_std, In1<double>
     check(epistemic_std.shape(0) == n && aleatoric_std.shape(0) == n,
           "the arrays differ in length");
     Out2<double> out = new_array<double>(3, n);
-    const PowerArgs args = {m.data(),
-                            epistemic_std.data(),
-                            aleatoric_std.data(),
-                            static_cast<int64_t>(n),
-                            power,
-                            out.data(),
-                            poll_every(20000),
-                            keep_going,
-                            nullptr};
+    const PowerArgs args = {
+        m.data(), epistemic_std.data(), aleatoric_std.data(), static_cast<int64_t>(n),
+        power,    out.data(),           poll_every(20000),    keep_going,
+        nullptr};
     run(active->power_moments, args);
     return out;
 }

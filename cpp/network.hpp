@@ -55,9 +55,9 @@ struct Network {
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
     double* scratch;            // what the likelihood works in
     Point<T> point, next;
-    int n_common;               // of lists: inputs with which both begin, the bias not counted
-    int n_run;                  // the first of these, if they are 0, 1, ...
-    T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
+    int n_common;      // of lists: inputs with which both begin, the bias not counted
+    int n_run;         // the first of these, if they are 0, 1, ...
+    T *d_z_m, *d_z_v;  // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
 
 PROBPROP_INLINE int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -119,8 +119,8 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, bool lis
     for (double** field : per_output_unit) *field = arena.take<double>(n_out);
     net.scratch = arena.take<double>(n_scratch);
     // A list has room for as many filled inputs.
-    const size_t point = ((listed ? 2 : 1) * (static_cast<size_t>(sizes[0]) + 1) + lanes) /
-                         lanes * lanes;
+    const size_t point =
+        ((listed ? 2 : 1) * (static_cast<size_t>(sizes[0]) + 1) + lanes) / lanes * lanes;
     net.n_common = net.n_run = 0;
     Point<T>* points[] = {&net.point, &net.next};
     for (Point<T>* p : points) {

@@ -147,8 +147,8 @@ static Status power_moments(const PowerArgs& args) {
     for (double** array : arrays) *array = arena.take<double>(PowerRule::max_nodes);
     for (int64_t i = 0; i < args.n; ++i) {
         if (i % args.poll_every == 0 && !args.keep_going(args.context)) return Status::interrupted;
-        power_moments_of(args.m[i], args.epistemic_std[i], args.aleatoric_std[i], args.power,
-                         at, args.out + i, args.n);
+        power_moments_of(args.m[i], args.epistemic_std[i], args.aleatoric_std[i], args.power, at,
+                         args.out + i, args.n);
     }
     return Status::ok;
 }

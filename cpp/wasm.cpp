@@ -110,7 +110,8 @@ struct PageRows {
 };
 
 EXPORT(PageRows*, new_rows)(const double* X, int n_rows, int n_columns) {
-    return new PageRows{{matrix(X, n_rows, n_columns), nullptr, nullptr, nullptr, {}}, {}, {}, {}, {}};
+    return new PageRows{
+        {matrix(X, n_rows, n_columns), nullptr, nullptr, nullptr, {}}, {}, {}, {}, {}};
 }
 EXPORT(PageRows*, new_compressed_rows)(const int* indptr, const int* indices, const double* values,
                                        int n_rows, int n_inputs) {
