@@ -104,6 +104,7 @@ MODELS: dict[str, tuple[str | list[str], Any]] = {
     "cv": ("price", _cv(PBPRegressorCV, n_bins=None)),
     "cv, few rows": ("price", _cv(PBPRegressorCV, n_bins=None)),
     "cv, ramps": ("price", _cv(PBPRegressorCV, n_bins=16)),
+    "cv, codes": ("price", _cv(PBPRegressorCV, n_bins=8, codes=True)),
     "cv, logarithm": ("price", _cv(PBPRegressorCV, n_bins=16, power=0.0)),
     "cv, root": ("price", _cv(PBPRegressorCV, n_bins=None, power=0.5)),
     "cv, capped moments": (

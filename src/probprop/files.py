@@ -431,7 +431,7 @@ _DECLARED: dict[Any, Declared] = {
     ),
     PiecewiseLinear: Declared(
         {"scale": _SCALE, "ramp_scale": _POSITIVE, "one_hot": lambda first: first >= -1},
-        {"mean": "n", "scale": "n", "center": "n", "one_hot": "n"}
+        {"mean": "n", "scale": "n", "center": "n", "one_hot": "n", "coded": "n"}
         | dict.fromkeys(("column", "start", "end", "ramp_center", "ramp_scale"), "m"),
         check=_check_encoding,
     ),

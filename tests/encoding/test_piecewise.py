@@ -16,6 +16,7 @@ from sklearn.preprocessing import SplineTransformer
 from probprop._types import FloatArray
 from probprop.encoding import piecewise
 from probprop.encoding.piecewise import (
+    code_columns,
     encode,
     encode_sparse,
     fit_piecewise,
@@ -93,6 +94,41 @@ def test_it_is_the_definition_for_any_column(x: FloatArray, n_bins: int) -> None
     train = x[:, None]
     found = encode(train, fit_piecewise(train, n_bins))
     assert_allclose(found, slow_encoding(train, train, n_bins), atol=1e-12)
+
+
+def test_codes_have_an_indicator_of_each_level() -> None:
+    train, rng = mixed(), np.random.default_rng(1)
+    codes = rng.choice([1.0, 5.0, 6.0, 9.0, -2.0], len(train))
+    train = np.column_stack([codes, train])
+    coded = code_columns(train)
+    assert_array_equal(coded, [True, False, False, True, False, False, False])  # and the counts
+    state = fit_piecewise(train, 8, coded=coded)
+    X = np.vstack([train, train[:6]])
+    X[-6:, 0] = 7.0, 100.0, -1e9, 5.4, np.nan, 0.5  # the fourth is nearest to a level
+    found, n = encode(X, state), train.shape[1]
+    share = [np.mean(codes == level) for level in (-2.0, 1.0, 5.0, 6.0, 9.0)]
+    for column, (level, own) in enumerate(zip((-2.0, 1.0, 5.0, 6.0, 9.0), share, strict=True)):
+        is_level = np.rint(X[:, 0]) == level
+        is_level[-1] = level == 1.0  # half a unit belongs to the level above it
+        expected = np.where(np.isnan(X[:, 0]), np.nan, is_level / np.sqrt(own))
+        assert_allclose(found[:, n + column], expected)
+    assert_allclose(found[:300, 0].std(), 1.0)
+    assert_array_equal(found[:, 1:n], encode(X, fit_piecewise(train, 8))[:, 1:n])
+    whole = ~np.isnan(X[:, 0])
+    listed = Encoded(X[whole], state.basis).tocsr()
+    assert_allclose(listed.toarray(), found[whole], atol=1e-14)
+    assert (np.diff(listed[:, n : n + 5].tocsr().indptr) <= 1).all()
+
+
+def test_which_columns_may_be_codes() -> None:
+    rng = np.random.default_rng(0)
+    levels = {"two": 2, "three": 3, "most": 64, "too many": 65, "few rows of each": 61}
+    columns = [rng.permutation(np.arange(300) % n) for n in levels.values()]
+    columns += [columns[1] + 0.5, np.where(np.arange(300) < 20, np.nan, columns[1])]
+    found = code_columns(np.column_stack(columns).astype(float))
+    assert_array_equal(found, [False, True, False, False, False, False, True])
+    more = np.column_stack([rng.permutation(np.arange(650) % n) for n in (64, 65)]).astype(float)
+    assert_array_equal(code_columns(more), [True, False])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -560,7 +560,7 @@ def measure_folds(
 def _view(problem: Problem, candidate: Candidate, bounds: InputBounds, mean_weight: float) -> View:
     """Return the view of the rows for the networks of a candidate."""
     seen, encodings = problem.seen_by(candidate), problem.encodings
-    encoding = encodings.of(candidate.n_bins)
+    encoding = encodings.of(candidate.bins)
     transformation = getattr(seen.scorer, "transformation", None)
     plan = seen.plan(candidate)
     return View(plan, bounds, encoding, transformation, encodings.joint, mean_weight)

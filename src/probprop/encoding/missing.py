@@ -187,7 +187,7 @@ def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
     of_ramps = (state.start, state.end, state.ramp_center, state.ramp_scale)
     column = np.searchsorted(columns, state.column[ramps])
     own = state.mean[columns], state.scale[columns], state.center[columns], column
-    return PiecewiseLinear(*own, *(values[ramps] for values in of_ramps))
+    return PiecewiseLinear(*own, *(values[ramps] for values in of_ramps))  # no codes
 
 
 def learn_joint(X: Array | Coded, *, ramps: bool = True) -> Joint:

@@ -10,6 +10,10 @@ r_b(x) - r_b(k_a), each divided by its root mean square over the training sample
 weights a sum of ramps is a random walk over the knots that starts at the median. The only ramps
 that are not 0 lie between the median and x. Ramps are constant outside of the training values, so
 the column alone extrapolates. A missing value is NaN in its column and in all ramps of it.
+
+A column of codes, such as the number of a patient or of a shop, is a whole number whose order says
+nothing. It may have an indicator of each of its levels instead of ramps: a "ramp" that is 1 between
+its ends and 0 elsewhere, also for levels that did not occur.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ from probprop.inference.standardize import TINY, fit_standardizer
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
 FEW_LEVELS = 32  # columns of a one-hot set that are not worth a code
+_LEVELS_OF_CODES = 3, 64  # of a column of whole numbers that may be codes
+_ROWS_OF_A_CODE = 5  # on average, at least
 _TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
 
 
@@ -53,6 +59,7 @@ class PiecewiseLinear:
     ramp_scale: FloatArray  # its root mean square after that
     # For each column, the first one of its one-hot set, or -1; None without such sets.
     one_hot: Array | None = None
+    coded: Array | None = None  # of each column: whether it has indicators; None if none has
 
     @property
     def n_outputs(self) -> int:
@@ -63,7 +70,13 @@ class PiecewiseLinear:
     def knots(self) -> list[FloatArray]:
         """The knots of each column, ascending; empty where a column has no ramps."""
         of = (self.column == j for j in range(len(self.center)))
-        return [np.concatenate([self.start[j], self.end[j][-1:]]) for j in of]
+        return [np.union1d(self.start[j], self.end[j]) for j in of]
+
+    @cached_property
+    def flat(self) -> Array:
+        """Whether each ramp is an indicator, (n_ramps,)."""
+        none = np.zeros(len(self.column), bool)
+        return none if self.coded is None else self.coded[self.column]
 
     @cached_property
     def basis(self) -> Basis:
@@ -114,7 +127,11 @@ class PiecewiseLinear:
             # Interval i has knot i - 1 on its left, where the ramps that end there or before are 1.
             left, b = np.arange(len(origin))[:, np.newaxis] - 1, np.arange(len(ramp))
             risen = np.where(b < left, 1.0, 0.0) - self.ramp_center[ramp]
-            rises = np.where(b == left, 1.0 / (self.ramp_scale[ramp] * np.diff(own)), 0.0)
+            if self.coded is not None and self.coded[j]:
+                risen, rises = self.start[ramp] == origin[:, np.newaxis], np.zeros(risen.shape)
+                risen[0] = False  # before the first level
+            else:
+                rises = np.where(b == left, 1.0 / (self.ramp_scale[ramp] * np.diff(own)), 0.0)
             of_column = (origin - self.center[j]) / self.scale[j]
             at_origin = np.column_stack([of_column, risen / self.ramp_scale[ramp]])
             slope = np.column_stack([np.full(len(origin), 1.0 / self.scale[j]), rises])
@@ -156,14 +173,34 @@ def one_hot_sets(X: Array | Coded) -> Array | None:
     return first if (first >= 0).any() else None
 
 
+def code_columns(X: Array | Coded) -> Array:
+    """Return which columns may be codes: 3 to 64 different whole numbers, 5 rows each on average.
+
+    Columns of one-hot sets have two values.
+    """
+    found = np.zeros(X.shape[1], bool)
+    others, numbers = (X.others, X.numbers) if isinstance(X, Coded) else (range(X.shape[1]), X)
+    least, most = _LEVELS_OF_CODES
+    for j, x in zip(others, map(present, numbers.T), strict=True):
+        # A few values tell most columns.
+        if all((own == np.rint(own)).all() and len(np.unique(own)) <= most for own in (x[:999], x)):
+            found[j] = least <= len(np.unique(x)) <= len(x) / _ROWS_OF_A_CODE
+    return found
+
+
 def fit_piecewise(
-    X: Array | Coded, n_bins: int, *, centered: bool = False, one_hot: Array | None = None
+    X: Array | Coded,
+    n_bins: int,
+    *,
+    centered: bool = False,
+    one_hot: Array | None = None,
+    coded: Array | None = None,
 ) -> PiecewiseLinear:
     """Place the knots of each column, for at most `n_bins` ramps, and measure the scales.
 
     If `centered`, columns and ramps are 0 at their means, and the scales are standard deviations.
     Columns of the sets in `one_hot`, none if it is None, have no ramps, and are 0 at the median.
-    Samples with codes have their own sets.
+    Samples with codes have their own sets. Columns of `coded` have an indicator of each level.
     """
     one_hot = X.first if isinstance(X, Coded) else one_hot
     _check_range(X)
@@ -180,6 +217,13 @@ def fit_piecewise(
         if in_set[j] or not varies[j]:
             continue
         x = present(column)
+        if coded is not None and coded[j]:
+            levels, counts = np.unique(x, return_counts=True)
+            center[j] = np.median(x)
+            zero = np.zeros(len(levels))
+            ends = levels - 0.5, levels + 0.5
+            ramps.append((np.full(len(levels), float(j)), *ends, zero, np.sqrt(counts / len(x))))
+            continue
         drawn = x
         if len(X) > MAX_SAMPLE:
             drawn = np.concatenate([present(column[sample]), [x.min(), x.max()]])
@@ -194,7 +238,8 @@ def fit_piecewise(
             parts = knots[:-1], knots[1:], zero, np.hypot(std, mean - zero)
             ramps.append((np.full(len(mean), float(j)), *parts))
     column, *rest = map(np.concatenate, zip(*ramps, strict=True)) if ramps else np.empty((5, 0))
-    return PiecewiseLinear(raw.x_mean, scale, center, column.astype(np.intp), *[*rest, one_hot])
+    parts = raw.x_mean, scale, center, column.astype(np.intp)
+    return replace(PiecewiseLinear(*parts, *rest), one_hot=one_hot, coded=coded)
 
 
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
@@ -238,7 +283,7 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
     larger than the dtype of X can hold.
     """
     n_raw = len(state.center)
-    width = state.end - state.start
+    width, flat = state.end - state.start, state.flat
     out = np.empty((len(X), state.n_outputs), X.dtype if dtype is None else dtype)
     step = max(1, _BLOCK_ENTRIES // max(1, state.n_outputs))
     for first in range(0, len(X), step):
@@ -252,6 +297,9 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
         ramps = np.clip(block[:, state.column], state.start, state.end)
         ramps -= state.start
         ramps /= width
+        level = block[:, state.column[flat]]
+        inside = (state.start[flat] <= level) & (level < state.end[flat])
+        ramps[:, flat] = np.where(np.isnan(level), np.nan, inside)
         ramps -= state.ramp_center
         ramps /= state.ramp_scale
         out[rows, n_raw:] = ramps.astype(X.dtype, copy=False)

@@ -86,6 +86,7 @@ def candidate_in_words(candidate: Candidate) -> str:
 
 def _form_in_words(candidate: Candidate) -> str:
     encoding = "raw" if candidate.n_bins is None else f"{candidate.n_bins} bins"
+    encoding += " and codes" if candidate.codes else ""
     layers = " + ".join(map(str, candidate.layers)) or "linear"
     power = "" if candidate.power is None else f", {power_name(candidate.power)}"
     prior = "" if candidate.prior == "shared" else ", per column"

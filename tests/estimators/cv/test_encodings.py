@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probprop import PBPRegressorCV
+from probprop import Candidate, PBPRegressorCV
 from probprop.encoding.missing import masked
 from probprop.estimators.cv.folds import MOST_RAMPS, Encodings, Fold, HeldOut, side_by_side
 from probprop.estimators.cv.policy import default_candidates, policy_of
@@ -34,6 +34,33 @@ def test_candidates_of_wide_tables(n_columns: int, bins: list[int]) -> None:
         "good", policy_of(100, classification=False), encodings(n_columns).bins_that_fit
     )
     assert list(dict.fromkeys(c.n_bins for c in found)) == [None, *bins]
+
+
+def test_codes_are_found_by_the_search() -> None:
+    random = np.random.RandomState(0)
+    effects, n = random.standard_normal(40), 500
+    code = random.randint(40, size=2 * n)
+    X = np.column_stack([code, random.standard_normal((2 * n, 2))])
+    y = effects[code] + X[:, 1] + 0.1 * random.standard_normal(2 * n)
+    model = PBPRegressorCV(random_state=0).fit(X[:n], y[:n])
+    assert model.groups_[0].candidate.codes
+    assert sum(trial.candidate.codes for trial in model.trials_ if not trial.weight) <= 2
+    error = model.predict(X[n:]) - y[n:]
+    assert np.std(error) < 0.2  # ramps between every second level leave 0.5
+    fast = PBPRegressorCV(budget="fast", random_state=0).fit(X[:100], y[:100])
+    assert not any(trial.candidate.codes for trial in fast.trials_)
+
+
+def test_codes_need_bins_and_few_levels() -> None:
+    with pytest.raises(ValueError, match="codes of a candidate need n_bins"):
+        Candidate(codes=True)
+    X = np.random.RandomState(0).randint(60, size=(400, 20)).astype(float)
+    found = Encodings(X, np.dtype("float32"))
+    assert found.code_columns.all()
+    assert not found.has_codes((16, True))  # 1,200 levels
+    assert Encodings(X[:, :17], np.dtype("float32")).has_codes((16, True))
+    assert not found.has_codes((16, False))
+    assert not found.has_codes(None)
 
 
 def test_a_very_wide_table_is_fitted() -> None:

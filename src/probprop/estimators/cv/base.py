@@ -522,13 +522,17 @@ def search_of(
     positive: bool,
 ) -> tuple[Search, list[Candidate]]:
     """Return the search of a model, and its candidates; `positive` says if all targets are > 0."""
-    line, bins = policy_of(model, len(problem.y)), problem.encodings.bins_that_fit
+    line, encodings = policy_of(model, len(problem.y)), problem.encodings
     n_classes = problem.scorer.likelihood.n_classes
-    candidates = policy.read_candidates(model.candidates, model.budget, line, bins, n_classes)
+    options = (line, encodings.bins_that_fit, n_classes)
+    candidates = policy.read_candidates(model.candidates, model.budget, *options)
+    if isinstance(model.candidates, str) and model.budget != "fast":
+        candidates += [c for c in policy.with_codes(candidates) if encodings.has_codes(c.bins)]
     exact = isinstance(model.candidates, str) and not is_classifier(model)
     n_threads = effective_n_jobs(model.n_jobs)
-    options = (exact, exact and positive, n_threads, report)
-    search = Search(problem, rungs, line.n_stacked, seed, *options)
+    search = Search(
+        problem, rungs, line.n_stacked, seed, exact, exact and positive, n_threads, report
+    )
     return search, candidates
 
 
@@ -543,7 +547,7 @@ def publish_stack(
     likelihood, members, groups = problem.scorer.likelihood, list[Member](), list[Group]()
     pairs = zip(found.candidates, found.evaluations, found.weights.tolist(), strict=True)
     for candidate, each, weight in pairs:
-        encoding = problem.encodings.of(candidate.n_bins)
+        encoding = problem.encodings.of(candidate.bins)
         groups.append(Group(candidate, encoding, each.n_epochs, weight))
         for fold, fitted, history in zip(found.folds, each.fitted, each.history, strict=True):
             member = model._member(

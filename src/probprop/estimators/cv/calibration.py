@@ -345,7 +345,7 @@ def learn_noise(
     `factor` is the a^2 of the variances in `oof`, which are not calibrated.
     """
     n_bins, likelihood, plan = encodings.bins_that_fit(_N_BINS), Scale(), _plan(encodings.dtype)
-    rows, encoding = encodings.inputs(n_bins)[held_out.rows], encodings.state(n_bins)
+    rows, encoding = encodings.inputs((n_bins, False))[held_out.rows], encodings.state(n_bins)
     y, parts = likelihood.encode(_targets(oof, factor)), held_out.fold
     if len(np.unique(parts)) == 1:
         parts = np.arange(len(y)) % _N_PARTS

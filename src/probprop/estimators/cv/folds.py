@@ -14,8 +14,14 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.missing import Completed, Joint, complete
-from probprop.encoding.piecewise import PiecewiseLinear, fit_piecewise, one_hot_sets
+from probprop.encoding.piecewise import (
+    PiecewiseLinear,
+    code_columns,
+    fit_piecewise,
+    one_hot_sets,
+)
 from probprop.estimators.cv import policy
+from probprop.estimators.cv.policy import Bins
 from probprop.estimators.validation import check_int
 from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.standardize import (
@@ -176,18 +182,26 @@ class Encodings:
     X: Any  # (n, n_features): an array or `Coded`
     dtype: np.dtype[Any]  # of the weights
     joint: Joint | None = None  # completes missing values; None if there are none
-    _states: dict[int, PiecewiseLinear] = field(default_factory=dict)
-    _inputs: dict[int | None, Inputs] = field(default_factory=dict)
+    _states: dict[tuple[int, bool], PiecewiseLinear] = field(default_factory=dict)
+    _inputs: dict[Bins, Inputs] = field(default_factory=dict)
 
-    def state(self, n_bins: int) -> PiecewiseLinear:
-        """Return the encoding with that many bins."""
-        if n_bins not in self._states:
-            self._states[n_bins] = fit_piecewise(self.X, n_bins, one_hot=self._one_hot)
-        return self._states[n_bins]
+    def state(self, n_bins: int, codes: bool = False) -> PiecewiseLinear:
+        """Return the encoding with that many bins, and perhaps with indicators of codes."""
+        if (n_bins, codes) not in self._states:
+            coded = self.code_columns if codes else None
+            self._states[n_bins, codes] = fit_piecewise(
+                self.X, n_bins, one_hot=self._one_hot, coded=coded
+            )
+        return self._states[n_bins, codes]
 
-    def of(self, n_bins: int | None) -> PiecewiseLinear | None:
-        """Return the encoding of a candidate with that many bins, or that of one-hot sets alone."""
-        return self._without_ramps if n_bins is None else self.state(n_bins)
+    def of(self, bins: Bins) -> PiecewiseLinear | None:
+        """Return the encoding of a candidate, or, without bins, that of one-hot sets alone."""
+        return self._without_ramps if bins is None else self.state(*bins)
+
+    @cached_property
+    def code_columns(self) -> Array:
+        """Which columns may be codes."""
+        return code_columns(self.X)
 
     @cached_property
     def _without_ramps(self) -> PiecewiseLinear | None:
@@ -206,33 +220,36 @@ class Encodings:
             n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
         return n_bins
 
-    def inputs(self, n_bins: int | None) -> Inputs:
+    def has_codes(self, bins: Bins) -> bool:
+        """Whether that encoding has codes, and not too many levels of them."""
+        state = self.of(bins)
+        return state is not None and bool(state.flat.any()) and len(state.column) <= MOST_RAMPS
+
+    def inputs(self, bins: Bins) -> Inputs:
         """Return all rows in that encoding, with Gaussians for missing values."""
-        if n_bins not in self._inputs:
-            self._inputs[n_bins] = self.completed.inputs(self.of(n_bins))
-        return self._inputs[n_bins]
+        if bins not in self._inputs:
+            self._inputs[bins] = self.completed.inputs(self.of(bins))
+        return self._inputs[bins]
 
     def moments(
         self,
         rows: Array,
-        n_bins: int | None,
+        bins: Bins,
         of: Callable[[Samples], tuple[FloatArray, FloatArray]],
     ) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of the outputs of some rows; see `Completed`."""
         if not len(self.completed.gaps):
-            return of(self.inputs(n_bins).X[rows])
-        return self.completed[rows].moments(self.of(n_bins), of)
+            return of(self.inputs(bins).X[rows])
+        return self.completed[rows].moments(self.of(bins), of)
 
     @cached_property
     def completed(self) -> Completed:
         """All rows, completed."""
         return complete(self.X, self.joint)
 
-    def standardizer(
-        self, rows: Array | slice, y: Moments | None, n_bins: int | None
-    ) -> Standardizer:
+    def standardizer(self, rows: Array | slice, y: Moments | None, bins: Bins) -> Standardizer:
         """Return what standardizes the rows of a fold, whose targets are measured."""
-        if (state := self.of(n_bins)) is not None:
+        if (state := self.of(bins)) is not None:
             return leaving_features(state.n_outputs, y)
         return with_usual_scales(standardizer_of(measure(self.X[rows]), y), self._spreads)
 

@@ -66,7 +66,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Candidates to compare. "auto": columns alone or with a piecewise-linear encoding with 16
         bins each (32 from 5,000 samples on), one or two layers of 48, and columns alone without a
         hidden layer; evidence cap 10 or 30, from 500 samples on with a prior per column for encoded
-        candidates with cap 10. If an exact output layer clearly improves the best candidate, all
+        candidates with cap 10. Columns of 3 to 64 whole numbers are codes in one more. If an exact output layer clearly improves the best candidate, all
         candidates are also compared with one. From 100 samples on, if all targets are above 0 and
         their errors grow with them, a Box-Cox transformation of the targets is used if it improves
         the out-of-fold log-likelihood by two standard errors.
@@ -326,13 +326,16 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             return np.stack([p.mean, p.epistemic_std, p.aleatoric_std])
 
         # Moments of the members have exact gradients; those of the mixture are differences.
-        std, gradients = np.hypot(*members[1:]).min(axis=0), list[FloatArray]()
+        at, gradients = np.stack(members), list[FloatArray]()
+        std = np.hypot(at[1], at[2]).min(axis=0)
         for j in range(d.shape[-1]):
-            fastest = np.abs(d[..., j]).max(axis=(0, 1))
+            each = d[..., j]
+            fastest = np.abs(each).max(axis=(0, 1))
             step = _STEP * std / np.where(fastest > 0.0, fastest, 1.0)
-            above, below = (
-                moments(Moments(*(np.stack(members) + s * step * d[..., j]))) for s in (1, -1)
-            )
+            # No standard deviation becomes negative, however small it is.
+            shrinks = np.abs(np.divide(each[1:], at[1:], where=each[1:] != 0.0, out=0.0 * at[1:]))
+            step = 0.5 / np.maximum(shrinks.max(axis=(0, 1)), 0.5 / step)
+            above, below = (moments(Moments(*(at + s * step * each))) for s in (1, -1))
             gradients.append((above - below) / (2.0 * step))
         slopes = self.bounds_.slope(given) * np.stack(gradients, axis=-1)
         return Sensitivity(*moments(members), *slopes)

@@ -36,7 +36,7 @@ from probprop.estimators.cv.calibration import (
     weighted_mean,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
-from probprop.estimators.cv.policy import Candidate
+from probprop.estimators.cv.policy import Bins, Candidate
 from probprop.estimators.progress import Share
 from probprop.inference import training
 from probprop.inference.checkpoint import (
@@ -219,10 +219,10 @@ def begin_trials(
     candidates: Sequence[Candidate], problem: Problem, folds: Sequence[Fold]
 ) -> list[Running]:
     """Return trials before the first epoch. Candidates of one encoding share their samples."""
-    alike: dict[tuple[int | None, float | None], Sequence[Run]] = {}
+    alike: dict[tuple[Bins, float | None], Sequence[Run]] = {}
     trials = []
     for candidate in candidates:
-        scales, own = (candidate.n_bins, candidate.power), problem.seen_by(candidate)
+        scales, own = (candidate.bins, candidate.power), problem.seen_by(candidate)
         siblings = alike.get(scales, [None] * len(folds))
         pairs = zip(folds, siblings, strict=True)
         runs = [_begin(candidate, own, fold, sibling) for fold, sibling in pairs]
@@ -232,7 +232,7 @@ def begin_trials(
 
 
 def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | None) -> Run:
-    plan, encodings, n_bins = problem.plan(candidate), problem.encodings, candidate.n_bins
+    plan, encodings, bins = problem.plan(candidate), problem.encodings, candidate.bins
     train, rng = side_by_side(fold.train), RandomState(fold.seed)
     y, weights = problem.y[train], problem.weights_of(train)
     if sibling is not None:
@@ -242,11 +242,11 @@ def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | No
         return run._replace(rows=run.rows._replace(X_var=sibling.rows.X_var))
     if plan.likelihood.standardizes_target:
         own, every = (measure(a.reshape(len(a), -1)) for a in (y, problem.y))
-        scales, relative = encodings.standardizer(train, own, n_bins), candidate.power is not None
+        scales, relative = encodings.standardizer(train, own, bins), candidate.power is not None
         scales = with_usual_target_scale(scales, own, every, relative=relative)
     else:
-        scales = encodings.standardizer(train, None, n_bins)
-    X = encodings.inputs(n_bins)[train]
+        scales = encodings.standardizer(train, None, bins)
+    X = encodings.inputs(bins)[train]
     before = training.start(plan, X, y, rng, scales, near_draw=True)
     return training.begin(plan, before, X, y, rng, weights=weights)
 
@@ -275,12 +275,12 @@ def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Samples], tuple[FloatArr
 
 def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluation:
     """Evaluate the networks of a trial on their validation sets."""
-    problem, n_bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.n_bins
+    problem, bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.bins
     outputs = []
     for run, fold in zip(trial.runs, folds, strict=True):
-        own = _with_output_layer(run, problem, n_bins, fold)
+        own = _with_output_layer(run, problem, bins, fold)
         of = outputs_of(run.plan, own)
-        outputs.append(FoldOutputs(own, *problem.encodings.moments(fold.test, n_bins, of)))
+        outputs.append(FoldOutputs(own, *problem.encodings.moments(fold.test, bins, of)))
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
@@ -294,12 +294,12 @@ def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluat
     return Evaluation(fitted[0].epoch.n_iter, oof, fitted, trial.history, log_p, splits)
 
 
-def _with_output_layer(run: Run, problem: Problem, n_bins: int | None, fold: Fold) -> Fitted:
+def _with_output_layer(run: Run, problem: Problem, bins: Bins, fold: Fold) -> Fitted:
     """Return the network of a fold, with the exact output layer if its plan has one."""
     if run.plan.output_layer == "mean_field":
         return run.fitted
     rows, q, scales = side_by_side(fold.train), run.fitted.posterior, run.fitted.standardizer
-    given = problem.encodings.inputs(n_bins)[rows], problem.y[rows], problem.weights_of(rows)
+    given = problem.encodings.inputs(bins)[rows], problem.y[rows], problem.weights_of(rows)
     return replace(run.fitted, posterior=with_output_layer(run.plan, q, scales, *given))
 
 
@@ -699,7 +699,7 @@ def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint |
         return None
     candidate = found.candidates[0]
     problem, plan = problem.seen_by(candidate), problem.plan(candidate)
-    encoding = problem.encodings.of(candidate.n_bins)
+    encoding = problem.encodings.of(candidate.bins)
     # Some of the test samples of each fold, or all several times.
     n_held = sum(len(fold.test) for fold in found.folds)
     step, times = -(-n_held // _N_MASKED), max(1, _N_MASKED // n_held)

@@ -8,7 +8,13 @@ export function encodeRamps(x, state) {
   for (let j = 0; j < n; j += 1) encoded[j] = (x[j] - state.center[j]) / state.scale[j];
   for (let b = 0; b < state.column.length; b += 1) {
     const [start, end] = [state.start[b], state.end[b]];
-    const inside = Math.min(Math.max(x[state.column[b]], start), end); // NaN stays so
+    const value = x[state.column[b]];
+    if (state.coded?.[state.column[b]]) {
+      const isLevel = start <= value && value < end ? 1 : 0;
+      encoded[n + b] = (Number.isNaN(value) ? NaN : isLevel) / state.ramp_scale[b];
+      continue;
+    }
+    const inside = Math.min(Math.max(value, start), end); // NaN stays so
     encoded[n + b] = ((inside - start) / (end - start) - state.ramp_center[b]) / state.ramp_scale[b];
   }
   return encoded;

@@ -90,7 +90,7 @@ def against_paper(method: str, records: Sequence[Record]) -> list[str]:
         parts = [f"better in {_cells(better, measure)}" if better else "better in none"]
         parts += [f"worse in {_cells(worse, measure)}" if worse else "worse in none"]
         if unknown:
-            parts.append(f"without a standard error to compare by:  {_cells(unknown, measure)}")
+            parts.append(f"without a standard error to compare by: {_cells(unknown, measure)}")
         lines.append(
             f"our {method} against the paper's, {words}, by more than two standard errors: "
             + "; ".join(parts)
