@@ -119,7 +119,7 @@ def test_a_far_value_is_bounded_in_the_shards(client: Client, tmp_path: Path) ->
     rest = frame[FEATURES].drop(index=7)
     np.testing.assert_array_equal(model.bounds_.high, rest.max())
     rmse, expected = (np.std(m.predict(new[FEATURES]) - new["y"]) for m in (model, clean))
-    assert rmse < 1.1 * expected
+    assert rmse < 1.25 * expected  # seeds alone change it by a fifth
 
 
 def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:
