@@ -66,10 +66,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Candidates to compare. "auto": columns alone or with a piecewise-linear encoding with 16
         bins each (32 from 5,000 samples on), one or two layers of 48, and columns alone without a
         hidden layer; evidence cap 10 or 30, from 500 samples on with a prior per column for encoded
-        candidates with cap 10. Columns of 3 to 64 whole numbers are codes in one more. If an exact output layer clearly improves the best candidate, all
-        candidates are also compared with one. From 100 samples on, if all targets are above 0 and
-        their errors grow with them, a Box-Cox transformation of the targets is used if it improves
-        the out-of-fold log-likelihood by two standard errors.
+        candidates with cap 10. Columns of 3 to 64 whole numbers are codes in one more. If an exact
+        output layer clearly improves the best candidate, all candidates are also compared with one.
+        From 100 samples on, if all targets are above 0 and their errors grow with them, a Box-Cox
+        transformation of the targets is used if it improves the out-of-fold log-likelihood by two
+        standard errors.
     budget : {"fast", "good", "best"}, default="good"
         "fast": up to 80 epochs, one layer, evidence cap 10; "good": up to 320 epochs; "best": up to
         1,280 epochs, also with 64 bins and with two layers of 96.
