@@ -16,6 +16,7 @@ from probprop import PBPClassifierCV, PBPRegressorCV
 from probprop.encoding.missing import N_NODES, learn_joint
 from probprop.encoding.piecewise import encode
 from probprop.estimators.cv.folds import Encodings
+from probprop.estimators.cv.policy import Bins
 from probprop.inference import training
 from probprop.inference.inputs import Inputs, dense, normal_nodes
 from probprop.inference.likelihoods import Gaussian
@@ -134,18 +135,18 @@ def test_a_missing_category_is_completed_by_categories() -> None:
 # ---- What stays
 
 
-@pytest.mark.parametrize("n_bins", [None, 8, 32])
-def test_networks_read_filled_inputs_as_arrays_of_means_and_variances(n_bins: int | None) -> None:
+@pytest.mark.parametrize("bins", [None, (8, False), (32, False)])
+def test_networks_read_filled_inputs_as_arrays_of_means_and_variances(bins: Bins) -> None:
     X, y = weather(N_TRAIN, seed=3)
     rng = RandomState(1)
     one_hot = np.eye(40)[rng.permutation(np.arange(N_TRAIN) % 40)]
     gaps = np.where(rng.uniform(size=X.shape) < 0.1, np.nan, X)
     X = np.column_stack([gaps, one_hot])
     encodings = Encodings(X, np.dtype(np.float64), learn_joint(X))
-    completed, rows = encodings.completed, encodings.inputs(n_bins)
+    completed, rows = encodings.completed, encodings.inputs(bins)
     assert rows.X.X.shape == (N_TRAIN, 5)  # the set of columns is one of codes
 
-    encoding = encodings.of(n_bins)
+    encoding = encodings.of(bins)
     ends = np.cumsum(completed.missing.sum(axis=1))
     mean = encode(X, encoding)
     std = np.zeros(mean.shape)
@@ -160,7 +161,7 @@ def test_networks_read_filled_inputs_as_arrays_of_means_and_variances(n_bins: in
     assert_allclose(rows.std.toarray(), std, rtol=1e-12, atol=1e-12)
 
     plan = Plan(Gaussian(1), hidden=(20,), evidence_cap=10.0)
-    scales = encodings.standardizer(np.arange(N_TRAIN), None, n_bins)
+    scales = encodings.standardizer(np.arange(N_TRAIN), None, bins)
     before = training.start(plan, rows, y, RandomState(0), scales)
     runs = [
         training.begin(plan, before, inputs, y, RandomState(0), n_epochs=1)
