@@ -204,5 +204,5 @@ def test_packages() -> None:
     conformal = left["intervals"][:, :, 0]
     ours = left["model"].predict_interval(X, coverage=0.9)
     for low, high in (conformal.T, ours.T):
-        assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.94, abs=0.03)
-    assert np.diff(conformal).mean() / np.diff(ours).mean() == pytest.approx(0.91, abs=0.06)
+        assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.92, abs=0.03)
+    assert np.diff(conformal).mean() / np.diff(ours).mean() == pytest.approx(1.05, abs=0.06)
