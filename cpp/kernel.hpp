@@ -44,7 +44,7 @@ struct Filled {
 
 // The rows that a network sees: as they lie; or compressed (CSR), where X has the values, one after
 // the other, and indices[indptr[i]] up to indices[indptr[i + 1]] list the inputs of row i; or the
-// columns of X by a basis. Of the last two only inputs that are not 0 are ever looked at. A column
+// columns of X by a basis. In the last two forms only inputs that are not 0 are read. A column
 // that is NaN in a row has its inputs in `filled`.
 struct Rows {
     Matrix X;

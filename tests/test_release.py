@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tools import cross_compile, versions
+from tools import absolute_links, cross_compile, versions
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = "any gamma 1.5 2.0\ngeneric quantiles 1.0\n"
@@ -60,3 +60,16 @@ def test_lower_bounds_agree_with_the_conda_recipe() -> None:
     listed.pop("cmake")
     assert listed == {name: pins[name] for name in listed}
     assert {"numpy", "scipy", "pandas", "typer", "nanobind"} <= set(listed)
+
+
+@pytest.mark.parametrize("name", ["README.md", "lab/README.md"])
+def test_links_of_a_published_readme_are_absolute(name: str) -> None:
+    """The page of an index does not have the files of the repository."""
+    folder = str(Path(name).parent)
+    text = absolute_links.absolute((ROOT / name).read_text(), "https://host/repo", "v1", folder)
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert links
+    assert all(link.startswith("https://") for link in links)
+    for kind, path in re.findall(r"https://host/repo/(raw|blob)/v1/([^#)]+)", text):
+        assert (ROOT / path).is_file(), path
+        assert (kind == "raw") == (Path(path).suffix == ".png"), path

@@ -219,7 +219,7 @@ def in_python(feature: str, at: Python) -> None:
             at.files(network(), error="e")
             at.fit(network(), (*arrays("y"), None, rows()["e"]))
         case "known errors, cross-validation":
-            with pytest.raises(ValueError, match="PBPClassifierCV takes no known errors"):
+            with pytest.raises(ValueError, match="PBPClassifierCV does not accept known errors"):
                 at.fit(chosen(PBPClassifierCV), (*arrays("label"), None, rows()["e"]))
             at.files(chosen(), error="e")
         case "several targets":
@@ -334,7 +334,7 @@ REFUSED = {
     "2": "an iterable of blocks is for one machine",
     "4": 'cv must be "auto" or an int',
     "5": "No such option",
-    "6": "takes no known errors|with --error one network is fitted",
+    "6": "(takes no|does not accept) known errors|with --error one network is fitted",
     "7": "takes one target|[Ss]everal targets|y must be|y should be a 1d array|one network",
     "8": "one column|one target|classes",
     "9": "unexpected keyword argument 'report'",

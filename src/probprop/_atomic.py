@@ -162,7 +162,7 @@ def _new_file(temporary: str, mode: int) -> IO[bytes]:
         _lock(file.fileno(), wait=True)
         if _is_at(os.fstat(file.fileno()), temporary):
             return file
-        file.close()  # taken for abandoned between the two lines above
+        file.close()  # removed as abandoned between the two lines above
 
 
 def _give_to_owner_of(old: os.stat_result, temporary: str) -> None:
@@ -178,7 +178,7 @@ def _give_to_owner_of(old: os.stat_result, temporary: str) -> None:
 
 def _remove_abandoned(folder: str) -> None:
     """Remove the temporary files of processes that were killed while they wrote."""
-    if fcntl is None:  # they cannot be told from those that are about to be renamed
+    if fcntl is None:  # files about to be renamed look the same
         return
     with suppress(OSError):
         for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):

@@ -266,5 +266,5 @@ def test_more_rows_than_one_draw_gives() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_predictions_that_are_not_finite(bad: float) -> None:
-    with pytest.raises(ValueError, match="Says predicts values for X_pool that are not finite"):
+    with pytest.raises(ValueError, match="values that Says predicts for X_pool are not"):
         ask(Says(bad=bad), rows(6, seed=1), rows(9), 1)

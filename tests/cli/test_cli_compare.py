@@ -141,7 +141,7 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     options = ["--splits", "1", "--n-jobs", "1", "--drop", "id"]
     command = ["compare", "homes.csv", "--target", "price", *options]
     assert run_command([*command, "--method", "BayesianRidge,GP"]) == 0
-    left_out = "GP was skipped: it takes at most 2,000 training rows"
+    left_out = "GP was skipped: it accepts at most 2,000 training rows"
     assert left_out in capfd.readouterr().err
     assert run_command([*command, "--method", "GP"]) == 1
     assert "the table has too many rows for GP: choose other" in capfd.readouterr().err

@@ -75,4 +75,4 @@ def test_classes_have_no_noise(table: Path, tmp_path: Path, option: tuple[str, s
     ]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
-    assert "'kind' has classes, which have no noise" in " ".join(result.output.split())
+    assert "'kind' is a class: only numeric targets have noise" in " ".join(result.output.split())

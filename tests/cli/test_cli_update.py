@@ -81,7 +81,7 @@ def test_new_categories_are_named(large: bool, capfd: Captured, limits: Limits) 
     notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note: ")]
     assert notes == [
         "note: 3 rows with categories of 'city' that the model was not fitted on ('Bonn', "
-        "'Atlantis'): an update cannot learn new categories, so `probprop fit` all rows for that; "
+        "'Atlantis'): an update cannot add categories, `probprop fit` on all rows can; "
         "they are treated as missing values"
     ]
 

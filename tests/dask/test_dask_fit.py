@@ -269,5 +269,5 @@ def test_weights_and_known_errors_are_columns(client: Client, tmp_path: Path) ->
         assert both[1].mean_sample_weight_ == pytest.approx(factor * kept["w"].mean(), rel=1e-12)
     with pytest.raises(TableError, match=r"part-.\.parquet.*numbers of 0 or more"):
         fit(small(), pattern, target="y", weight="a", client=client)
-    with pytest.raises(ValueError, match="PBPClassifier takes no known errors"):
+    with pytest.raises(ValueError, match="PBPClassifier does not accept known errors"):
         fit(PBPClassifier(), pattern, target="w", error="e", client=client)

@@ -75,7 +75,7 @@ def test_weights() -> None:
 
 
 def test_known_errors_are_refused() -> None:
-    with pytest.raises(TableError, match=r"PBPRegressorCV takes no known errors .* 'often'"):
+    with pytest.raises(TableError, match=r"PBPRegressorCV does not accept known errors .* 'often'"):
         fit_table_model(FRAME, "y", drop=["kind"], estimator=small(), error="often")
 
 

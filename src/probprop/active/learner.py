@@ -126,7 +126,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             count = {0: "no rows", 1: "1 row"}.get(len(new), f"{len(new)} rows")
             left_out = ""
             if k := len(pool) - len(new):
-                left_out = f" (its other {k} were told already, or are copies of one of these)"
+                left_out = f" (the other {k} are labeled already, or duplicates)"
             raise ValueError(
                 f"n == {n} rows were asked for, but X_pool has {count} to choose from{left_out}."
             )
@@ -159,7 +159,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _random_state(self, n_told: int) -> RandomState:
-        """Return the generator of one `ask`, which depends on the seed and on the rows told."""
+        """Return the generator of one `ask`; it depends on the seed and the number of labels."""
         if isinstance(self.random_state, Integral):
             return RandomState([int(self.random_state), n_told])
         random_state: RandomState = check_random_state(self.random_state)
@@ -177,7 +177,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         if self.strategy == "thompson":
             if is_classifier(self.estimator):
                 raise TypeError(
-                    "strategy='thompson' looks for large targets, which classes are not: take "
+                    "strategy='thompson' needs numeric targets, but the targets are classes: use "
                     "strategy='variance_reduction'."
                 )
             needed.append((strategy, "sample_functions", "strategy='variance'"))
@@ -189,14 +189,14 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             if not hasattr(self.estimator, method):
                 raise TypeError(
                     f"{option} needs an estimator with {method!r}, which "
-                    f"{type(self.estimator).__name__} does not have: take {other}."
+                    f"{type(self.estimator).__name__} does not have: use {other}."
                 )
         return "allow-nan" if get_tags(self.estimator).input_tags.allow_nan else True
 
     def _check_features(self, name: str, X: FloatArray) -> None:
         if X.shape[1] != self.X_.shape[1]:
             raise ValueError(
-                f"{name} has {X.shape[1]} features, but this ActiveLearner was told rows of "
+                f"{name} has {X.shape[1]} features, but the samples of this ActiveLearner have "
                 f"{self.X_.shape[1]}."
             )
 

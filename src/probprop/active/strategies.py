@@ -159,8 +159,8 @@ def _predicted(estimator: Any, X: FloatArray) -> FloatArray:
 def _check_finite(estimator: Any, what: str, predicted: FloatArray) -> None:
     if not np.isfinite(predicted).all():
         raise ValueError(
-            f"{type(estimator).__name__} predicts {what} for X_pool that are not finite: nothing "
-            "can be chosen by them."
+            f"The {what} that {type(estimator).__name__} predicts for X_pool are not finite, so "
+            "no sample can be selected."
         )
 
 

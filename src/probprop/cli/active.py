@@ -46,11 +46,12 @@ def active(
     pool: Annotated[
         str,
         typer.Argument(
-            metavar="POOL", help="CSV, TSV, Parquet or Excel file, measured in part or not yet."
+            metavar="POOL",
+            help="CSV, TSV, Parquet or Excel file; rows without a target are the pool.",
         ),
     ],
     target: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column to predict; empty where not measured.")
+        str, typer.Option(metavar="COLUMN", help="Column to predict, empty in unmeasured rows.")
     ],
     task: arguments.Task = "auto",
     ask: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to choose.")] = 5,
@@ -92,7 +93,7 @@ def active(
 
     The strategies: variance_reduction reduces the total variance over the pool most; variance
     takes the highest epistemic variance, or the highest entropy of the class; thompson takes the
-    maximum of a function drawn from the posterior, to find large values; random takes any rows.
+    maximum of a function drawn from the posterior, to find large values; random chooses at random.
 
     The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
     --fast, --hidden-layer-sizes or --n-epochs one network is fitted.

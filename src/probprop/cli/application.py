@@ -158,12 +158,14 @@ def _explain(error: Exception, terminal: Terminal) -> int:
     if isinstance(error, OSError):
         terminal.error(_explain_os_error(error))
     elif isinstance(error, MemoryError):
-        terminal.error("not enough memory: take fewer rows, fewer columns or --dtype float32")
+        terminal.error("not enough memory: use fewer rows, fewer columns or --dtype float32")
     elif isinstance(error, ValueError | ImportError):
         terminal.error(str(error))
     else:
         name = type(error).__name__
-        terminal.error(f"unexpected {name}: {error}; run it again with --debug and report that")
+        terminal.error(
+            f"unexpected {name}: {error}; run it again with --debug and report the traceback"
+        )
     return DATA_ERROR
 
 

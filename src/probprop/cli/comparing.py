@@ -134,7 +134,7 @@ def compare(
     header = ["method", LABELS[main], "behind the first", "p", *map(LABELS.__getitem__, others)]
     terminal.table([*header, "seconds"], rows)
     large = [
-        f"{name} was skipped: it takes at most {known[name].max_rows:,.0f} training rows"
+        f"{name} was skipped: it accepts at most {known[name].max_rows:,.0f} training rows"
         for name in names
         if name not in chosen
     ]
@@ -319,7 +319,7 @@ def verdict(behind: Mapping[str, Lead], main: str, splits: int) -> str:
     if not others:
         return f"{first} was run alone: there is nothing to compare it with"
     if splits < 2:
-        return f"{best} on one split, which is too few for a p-value: take 5 or more"
+        return f"{best} on one split, which is too few for a p-value: use 5 or more"
     close = [other for other in others if (behind[other].p or 0.0) >= _LEVEL]
     mean, se, p = behind[others[0]]
     by = f"the next, {others[0]}, is behind by {with_error(mean, se)} (p = {p:.2g})"

@@ -36,7 +36,7 @@ _JOINERS = "\u200c\u200d"  # in Persian and Indic words, and between emoji
 class Terminal:
     """The two output streams, and whether notes and progress are wanted.
 
-    rich drops colors where a stream is no terminal and where ``NO_COLOR`` is set.
+    rich drops colors where a stream is not a terminal and where ``NO_COLOR`` is set.
     """
 
     out: Console

@@ -264,8 +264,8 @@ def check_destinations(
 ) -> None:
     """Refuse outputs that cannot be written, and those that are an input or one another.
 
-    `outputs` has the path by option, None where there is no such output; `inputs` has the path, or
-    paths, by the name of the argument, where ``-`` is standard input.
+    `outputs` maps options to paths, or to None for an option that was not given; `inputs` maps the
+    names of arguments to a path or paths, where ``-`` is standard input.
     """
     given = {option: path for option, path in outputs.items() if path is not None}
     for option, path in given.items():
@@ -304,7 +304,7 @@ def check_replaces_page(path: str, option: str = "-o") -> None:
 
 
 def _check_replaces(path: str, option: str, what: str, is_one: Callable[[], bool]) -> None:
-    if os.path.isfile(path) and os.path.getsize(path) > 0 and not is_one():  # empty is no loss
+    if os.path.isfile(path) and os.path.getsize(path) > 0 and not is_one():  # empty: may go
         raise ValueError(
             f"{option} {path} exists and is not {what}: choose another path, or remove the file "
             "first"

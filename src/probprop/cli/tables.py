@@ -262,8 +262,7 @@ def known_chunks(
 ) -> Iterator[DataFrame]:
     """Yield the rows whose targets are known, in chunks, and say how many were left out.
 
-    Rows to judge a model on have the column of weights, if the files do; those of weight 0 are
-    left out.
+    Evaluation rows keep the column of weights, if the files have it; rows of weight 0 are left out.
     """
     from probprop.table import iter_table
     from probprop.table.cells import is_text, missing_texts, without_texts
@@ -340,5 +339,5 @@ def note_unknown(terminal: Terminal, seen: Unknown, model: TableModel, *, learni
         note = f"{plural(n, 'row')} with categories of {name!r} that the model was not fitted on"
         note += f" ({named})"
         if learning:
-            note += ": an update cannot learn new categories, so `probprop fit` all rows for that"
+            note += ": an update cannot add categories, `probprop fit` on all rows can"
         terminal.note(f"{note}; they are treated as {how}")

@@ -392,7 +392,7 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
         for name, usual in (("noise", "constant"), ("noise_tail", "gaussian")):
             if request.options.get(name, usual) != usual:
                 raise typer.BadParameter(
-                    f"{targets[0]!r} has classes, which have no noise",
+                    f"{targets[0]!r} is a class: only numeric targets have noise",
                     param_hint=recipes.option(name),
                 )
     estimator = recipes.estimator_of(
@@ -407,8 +407,8 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
         support=request.support,
     )
     if request.support != "auto" and (of_classes or not recipes.selects(estimator)):
-        words = "classes have no support" if of_classes else "one network has no support"
-        raise typer.BadParameter(f"{words}: leave it out", param_hint="--support")
+        words = "a numeric target" if of_classes else "cross-validation, not one network"
+        raise typer.BadParameter(f"it needs {words}: leave it out", param_hint="--support")
     return estimator
 
 

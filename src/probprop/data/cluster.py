@@ -109,7 +109,7 @@ def collection_of(network: Any, given: Any, asked: Columnwise) -> Source:
         X, *rest = (None if a is None else a.compute_chunk_sizes() for a in given)
     if any(len(a) != len(X) for a in rest if a is not None):
         lengths = [len(a) for a in rest if a is not None]
-        raise ValueError(f"X and y must have as many rows. Got {len(X)} and {lengths}.")
+        raise ValueError(f"X and y must have the same number of rows. Got {len(X)} and {lengths}.")
     X = X.rechunk({1: -1})
     rows = {0: X.chunks[0]}
     rest = [

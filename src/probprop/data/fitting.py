@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     ShardedRows: TypeAlias = DiskRows | ClusterRows
 
 SAMPLE = 20_000
-"""Rows that the choice is made on, and that calibrate: from as many on, one fold decides it."""
+"""Number of rows for model selection and calibration; with more, one fold selects."""
 _SHARE_OF_CHOICE = 0.3  # of the progress bar
 _BLOCK = 1 << 14  # rows that are measured at a time
 
@@ -608,7 +608,7 @@ def train_folds(
     candidate: Candidate,
     trainings: list[Training],
     rungs: Sequence[int],
-    file: Callable[[int, int], CheckpointFile | None],  # of a fold, on the way to so many epochs
+    file: Callable[[int, int], CheckpointFile | None],  # by fold and number of epochs
     report: Callable[[float], None],
 ) -> Evaluation:
     """Train all folds from rung to rung with early stopping; return the best evaluation.
@@ -632,7 +632,7 @@ def train_folds(
             break
         before, best = best, found if best is None or found.score > best.score else best
         if before is not None:
-            # The next epochs, twice as many, are made for a gain above one standard error.
+            # Training continues if the last epochs gained more than one standard error.
             gain, weights = found.log_p - before.log_p, found.oof.weights
             if weighted_mean(gain, weights) <= standard_error(gain, weights):
                 break

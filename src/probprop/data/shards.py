@@ -237,7 +237,7 @@ def make_epochs(
     file: CheckpointFile | None,
     callback: Callable[[Epoch], object],
 ) -> Training:
-    """Make the rounds up to so many epochs; the callback returns True to stop after one of them.
+    """Train up to this number of epochs; the callback returns True to stop after one of them.
 
     Rounds in the checkpoint are not repeated. It gets the last whole round, also on Ctrl-C.
     """

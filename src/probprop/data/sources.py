@@ -198,7 +198,7 @@ def _array_likelihood(network: Any, surveys: Sequence[ArraySurvey], n_targets: i
 
 
 def values_likelihood(network: Any, n_targets: int) -> Likelihood:
-    """Return the likelihood of a regression with so many targets."""
+    """Return the likelihood of a regression with this number of targets."""
     if not isinstance(network, PBPRegressorCV):
         return NOISE_TAILS[network.noise_tail](n_targets, network.noise_shape, network.noise_rate)
     if n_targets > 1:
@@ -213,8 +213,8 @@ def check_takes_errors(network: Any, what: str) -> None:
     """Refuse known errors of the target where an estimator does not take them."""
     if not isinstance(network, PBPRegressor):
         raise ValueError(
-            f"{type(network).__name__} takes no known errors of the target: leave out {what}, or "
-            "take PBPRegressor."
+            f"{type(network).__name__} does not accept known errors of the target: "
+            f"leave out {what}, or use PBPRegressor."
         )
 
 

@@ -177,8 +177,8 @@ class ClassMixture:
     def most_probable(self, classes: ArrayLike | None = None) -> Array:
         """Return the most probable class of each sample, (n,), or which labels are present.
 
-        `classes` has the classes in the order of the columns; None counts them from 0. Of several
-        labels, (n, n_labels), those more probable than not are 1, the rest 0.
+        `classes` has the classes in the order of the columns; None counts them from 0. Multilabel
+        targets have the shape (n, n_labels), and 1 where a label is more probable than not.
         """
         if self.multilabel:
             return (self.log_proba > math.log(0.5)).astype(int)

@@ -81,7 +81,7 @@ class SampledNetwork:
 def _outputs(
     network: SampledNetwork, rows: Samples, with_gradient: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return f and df_dX of some rows (no derivatives: (0, 0)), read where they lie."""
+    """Return f and df_dX of rows, without a copy; df_dX is (0, 0) without derivatives."""
     standardizer = network.standardizer
     if is_listed(rows) and standardizer.x_mean.any():  # they have to be centered
         f, df_dX = _outputs(network, dense(rows), with_gradient)

@@ -124,7 +124,7 @@ def fit_bounds(X: Array | Coded, ends: Array | None = None) -> InputBounds:
         n, n_ones = len(x), int(np.count_nonzero(x == 1.0))
         if n_ones + np.count_nonzero(x == 0.0) < n:
             return _bounds_of(x)
-        if (n, n_ones) not in of_levels:  # as many one-hot columns have the same counts
+        if (n, n_ones) not in of_levels:  # many one-hot columns have the same counts
             of_levels[n, n_ones] = _bounds_of(x)
         return of_levels[n, n_ones]
 

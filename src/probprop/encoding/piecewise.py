@@ -150,10 +150,9 @@ class PiecewiseLinear:
 
 
 def one_hot_sets(X: Array | Coded) -> Array | None:
-    """Return of each column the first one of its one-hot set, or -1; None if there is no set.
+    """Return the first column of each column's one-hot set, or -1; None if there is no set.
 
-    A set has more than 32 columns side by side, of which every row has at most one that is 1, and
-    of which the others are 0.
+    A set is more than 32 adjacent columns with at most a single 1 per row and 0 elsewhere.
     """
     if isinstance(X, Coded):
         return X.first
@@ -391,7 +390,7 @@ class PiecewiseLinearEncoder(
     ----------
     n_bins : int, default=32
         Maximum number of ramps per column, at least 2. The knots are the training values nearest
-        to the n_bins + 1 evenly spaced quantiles, or all distinct values if there are no more.
+        to the n_bins + 1 evenly spaced quantiles, or all distinct values if they are fewer.
     sparse_output : bool, default=False
         Whether `transform` returns a `scipy.sparse.csr_array`, for which X must not have missing
         values.

@@ -263,7 +263,7 @@ class Schedule:
 
 
 def usual_rounds(n_shards: int, n_hidden: int) -> int:
-    """Return the rounds of an epoch of a network with so many hidden layers, unless told."""
+    """Return the default number of rounds per epoch of a network with `n_hidden` layers."""
     return max(_FEWEST_ROUNDS * max(1, n_hidden), n_shards)
 
 

@@ -20,7 +20,7 @@ from probprop.metrics.regression import rmse
 
 _PREDICTIONS = 200_000  # of single rows, at most, but for the fewest rows
 _FEWEST, _MOST = 200, 2_000  # rows of X that are used
-_ALL_COLUMNS, _KEPT = 100, 16  # above so many columns, only the best are followed
+_ALL_COLUMNS, _KEPT = 100, 16  # with more columns than that, only the best are examined further
 
 
 @dataclass(frozen=True, eq=False)

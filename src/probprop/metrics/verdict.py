@@ -171,7 +171,7 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
 def verdict_of(at: Pointwise) -> Verdict:
     """Test intervals by the predictive cdf of the targets, and by means and std of the samples."""
     _, mean, std, _, _, u = at
-    # Standard deviations that are nearly the same everywhere are no place to name.
+    # Thirds by a standard deviation that hardly varies would be arbitrary.
     groups = [
         _thirds(mean, "predictions", 1e-6 * float(np.abs(mean).max())),
         _thirds(std, "predicted stds", 0.05 * float(std.min())),

@@ -286,7 +286,7 @@ def class_log_probability(m: FloatArray, v: FloatArray, c: Array) -> FloatArray:
 
 
 def _others(x: FloatArray, c: int) -> FloatArray:
-    """Zero the entries of class c, which is no factor of the product; x is (..., K)."""
+    """Zero the entries of class c, which is not in the product; x is (..., K)."""
     return np.where(np.arange(x.shape[-1]) == c, 0.0, x)
 
 

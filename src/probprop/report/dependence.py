@@ -67,9 +67,9 @@ class Column:
     def steps(self, n_rows: int) -> tuple[list[Any], FloatArray]:
         """Return values along the column, and what X is set to there, (n_values, n_rows or 1, m).
 
-        For categories, the 12 most frequent are taken. Curves of numbers go from the first to the
-        last percentile. Of a date the year, month, day and hour change together, so each row has a
-        date of its own within half a step.
+        For categories, these are the 12 most frequent. Curves of numbers go from the first to the
+        last percentile. The year, month, day and hour of a date change together, so each row has
+        its own date within half a step.
         """
         if not self.is_curve:
             at = self.values[:_MOST_CATEGORIES] if self.kind == "text" else self.values

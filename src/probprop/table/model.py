@@ -179,7 +179,7 @@ class TableModel:
         return self.encoder.unknown(self.cells(frame))
 
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the features of a table, missing where a text says so and is no known category."""
+        """Return the features of a table; texts of `na` that are not categories are missing."""
 
         def gaps(name: str) -> tuple[Sequence[str], Sequence[str]]:
             texts = missing_texts(self.na, among_numbers=self.encoder.kinds[name] == "number")
@@ -190,9 +190,9 @@ class TableModel:
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the features of a table as the estimator takes them, (n, len(encoded_names)).
 
-        Columns are matched by name; others are ignored. Numbers may be given as text. NaN stands
-        for a missing cell, if the estimator takes that. Unknown categories are named in one
-        `UnknownCategoryWarning`; absent columns and cells of another kind are a `TableError`.
+        Columns are matched by name; others are ignored. Numbers may be given as text. A missing
+        cell is NaN, if the estimator accepts that. Unknown categories are named in one
+        `UnknownCategoryWarning`; absent columns and cells of another kind raise a `TableError`.
         """
         return np.asarray(self._coded(frame))
 
@@ -317,11 +317,11 @@ def fit_table_model(
     callback : callable, default=None
         As for `fit` of the estimator.
     weight : str, default=None
-        Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is no
-        feature. Rows of weight 0 are dropped.
+        Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is
+        excluded from the features. Rows of weight 0 are dropped.
     error : str or sequence of str, default=()
         Column of the known standard deviations of the target, one for each target: `y_std` of
-        `PBPRegressor`. It is no feature.
+        `PBPRegressor`. It is excluded from the features.
     group : str, default=None
         Column whose equal values mark samples of one group, for example repeated measurements.
         The folds of a cross-validated `estimator` keep them together: `groups` of its `fit`. The
@@ -390,8 +390,8 @@ def fit_table_model(
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(
-            f"{type(new).__name__} takes no known errors of the target: leave out the column "
-            f"{counting.error[0]!r} of errors, or take PBPRegressor."
+            f"{type(new).__name__} does not accept known errors of the target: leave out the "
+            f"column {counting.error[0]!r} of errors, or use PBPRegressor."
         )
     options: dict[str, Any] = {**counting.options(frame)}
     if group is not None or time is not None:

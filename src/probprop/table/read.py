@@ -284,7 +284,7 @@ class Layout:
 
 
 def _find_layout(source: str, text: str) -> Layout:
-    """Find the delimiter: the first to cut all first records into as many cells, or the most.
+    """Find the delimiter that splits all first records into the same number of cells, or the most.
 
     `text` is the start of the file, at most `START` characters.
     """
@@ -704,9 +704,9 @@ def _decompressed(label: str, file: IO[bytes]) -> Opened:
 
 
 def _encoding_of(file: Opened) -> str:
-    """Return the encoding of a text, all of which is looked at.
+    """Return the encoding of a text, which is read to its end.
 
-    Text is Windows-1252 if its first letters beyond ASCII are no UTF-8; that may be seen late.
+    Text is Windows-1252 if its first letters beyond ASCII, wherever they are, are not UTF-8.
     """
     encoding = next((k for mark, k in _MARKS.items() if file.start.startswith(mark)), "UTF-8")
     decoder = codecs.getincrementaldecoder(encoding)()

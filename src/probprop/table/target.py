@@ -27,7 +27,7 @@ Task = Literal["regression", "classification"]
 
 _FEW = 10  # different whole numbers, which may be classes
 _MOST_CLASSES = 1_000
-_MANY = 20  # more different classes than this, in more than half the rows, are no classes
+_MANY = 20  # more distinct values than this, in more than half the rows, are not classes
 
 
 def guess_task(column: pd.Series) -> tuple[Task, str]:
@@ -103,9 +103,9 @@ def _mostly_text(column: pd.Series) -> bool:
 
 
 def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Array:
-    """Return the target as classes, (n,): bools, int64 or str; refuse what is no class.
+    """Return the target as classes, (n,): bools, int64 or str; reject other values.
 
-    `kind` is what the known classes of a model are. None finds out from the column, and refuses a
+    `kind` is the type of a model's known classes. None infers it from the column, and rejects a
     single class or too many.
     """
     column = given[target]
@@ -200,7 +200,7 @@ class Counting:
                 f"There must be a column of errors for each target, {listed(targets)}. Got "
                 f"{listed(self.error)}."
             )
-        self.options(frame)  # refuses what is no number of 0 or more
+        self.options(frame)  # rejects negative values and text
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows whose weight is not 0."""

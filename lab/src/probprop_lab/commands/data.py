@@ -65,7 +65,7 @@ def fetch(
 ) -> None:
     """Download the sets that are missing, and verify and parse all that are named.
 
-    One that fails does not stop the others.
+    If one fails, the others are still fetched.
     """
     from probprop_lab.datasets import NAMES, DataError, load, where
     from probprop_lab.datasets.registry import find_source

@@ -124,8 +124,8 @@ def reproduce(
     table1: one hidden layer on the benchmark sets (Table 1). deep: one to four hidden layers
     (Table 1 of the supplement). active: which measurement to make next, 40 times per set, each
     method with the points of largest predictive variance (-A) and with random ones (-R) (Table 2).
-    toy: a curve through 20 points. t-approximation: the error of taking the Student-t for a
-    Gaussian (Figure 1 of the supplement). epochs: scores after 1 to 1,000 epochs, with and without
+    toy: a curve through 20 points. t-approximation: the error of a Gaussian instead of the
+    Student-t (Figure 1 of the supplement). epochs: scores after 1 to 1,000 epochs, with and without
     an evidence cap. auto: the paper's protocol against PBPRegressorCV, which selects its
     hyperparameters. field: PBP and its alternatives, such as Gaussian processes and boosted trees.
     classification: the same for class labels, on 15 sets of scikit-learn and of the package

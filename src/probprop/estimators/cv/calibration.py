@@ -492,7 +492,7 @@ class Calibration:
 
 
 class Support(NamedTuple):
-    """Range of the targets, in target units; an infinite end is no bound."""
+    """Range of the targets, in target units; an infinite end means no limit."""
 
     low: float
     high: float

@@ -34,8 +34,8 @@ from probprop.inference.standardize import (
     with_usual_scales,
 )
 
-MOST_RAMPS = 1_024  # of all columns of a table together: a wide table gets fewer per column
-FEWEST_BINS = 4  # columns that could not have as many get none
+MOST_RAMPS = 1_024  # of all columns of a table together: wide tables have fewer per column
+FEWEST_BINS = 4  # with fewer per column, columns are not encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,7 @@ class Encodings:
         return one_hot_sets(self.X)
 
     def bins_that_fit(self, n_bins: int) -> int:
-        """Halve the number of bins until the columns together have few; 1 is no encoding."""
+        """Halve the number of bins until all ramps together are few; 1 means no encoding."""
         while n_bins > 1 and len(self.state(n_bins).column) > MOST_RAMPS:
             n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
         return n_bins

@@ -24,7 +24,7 @@ function ticks(from, to, wanted) {
   return values;
 }
 
-// A number with so many digits as matter where the axis is `span` long.
+// A number with the digits that matter on an axis of length `span`.
 function inWords(value, span) {
   const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(span))));
   const text = value.toFixed(digits);
@@ -43,7 +43,7 @@ const Plot = (svg) => {
   const inner = () => [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
   const px = (x) => MARGIN.left + ((x - axes.x[0]) / (axes.x[1] - axes.x[0])) * inner()[0];
   const py = (y) => MARGIN.top + ((axes.y[1] - y) / (axes.y[1] - axes.y[0])) * inner()[1];
-  // Inside of the axes, and rounded to some thousandth of them, so that a point is what is printed.
+  // Inside of the axes, and rounded to about a thousandth of them, so that the code has the same point.
   const nearby = (value, [from, to]) => {
     const step = 10 ** (Math.floor(Math.log10(to - from)) - 3);
     const inside = Math.max(from, Math.min(to, value));

@@ -101,7 +101,7 @@ export function ticks([a, b], most) {
 
 const DAY = 86_400_000; // milliseconds
 
-// Moments at round dates: years, months or days, at most so many.
+// Moments at round dates: years, months or days, at most `most`.
 export function dateTicks([a, b], most) {
   const months = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
   const step = months.find((m) => (b - a) / (m * 30.4 * DAY) <= most) ?? 6000;
@@ -137,7 +137,7 @@ export function textWidth(text) {
   return pen.measureText(text).width;
 }
 
-// An axis at the bottom, at y, with as many marks as have room for their texts.
+// An axis at the bottom, at y; marks are left out until their texts have room.
 export function axis(scale, y, width, { format = brief, marks = scale.ticks } = {}) {
   const [from, to] = scale.domain.map(scale);
   let most = Math.max(2, Math.floor(width / 52));

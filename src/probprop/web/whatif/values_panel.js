@@ -99,7 +99,7 @@ export class ValuesPanel {
     const { forward, inverse } = way(range);
     const x = scaled(range, [4, width - 4]);
     const foot = height - 22;
-    // More points where the density is, so that a narrow one is no polygon.
+    // More points where the density is, so that a narrow one is smooth.
     const [a, b] = [Math.max(forward(lower), forward(range.low)), forward(upper)];
     const near = linear([0, N_POINTS - 1], [a - 0.7 * (b - a), b + 0.7 * (b - a)]);
     const at = Array.from({ length: N_POINTS }, (_, i) => inverse(near(i))).filter(
