@@ -99,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except (BrokenPipeError, SystemExit) as end:
-        # Who reads has read enough, as `head` does. Typer makes an exit of it, with the code 1.
+        # The reader closed the pipe, as `head` does; Typer exits with the code 1 then.
         if not isinstance(end if isinstance(end, OSError) else end.__context__, BrokenPipeError):
             raise
         code = 0
@@ -114,13 +114,13 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _discard_output() -> None:
-    """Send what is still to be written nowhere: Python would complain of the pipe at its end."""
+    """Discard the remaining output: Python would report the broken pipe when it exits."""
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _occupy_standard_streams() -> None:
-    """Open what the caller has closed: else the next file would take that number.
+    """Open the standard streams that are closed: the next file would get their number.
 
     A library that prints would then write into it. Python's own streams stay None.
     """
@@ -132,7 +132,7 @@ def _occupy_standard_streams() -> None:
 
 
 def _write_any_character() -> None:
-    """Escape what the encoding of a terminal lacks: no letter is worth a failure."""
+    """Escape characters that the encoding of a terminal lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -44,7 +44,7 @@ def layers(text: Any) -> tuple[int, ...]:
 
 
 def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
-    """Parse where targets can lie.
+    """Parse the limits of the target.
 
     >>> support_of("auto"), support_of("none"), support_of("0,"), support_of("0,100")
     ('auto', None, (0.0, None), (0.0, 100.0))
@@ -177,7 +177,7 @@ def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def input_paths(data: Sequence[str]) -> list[str]:
-    """Return the files of what was given: paths, folders and patterns."""
+    """Return the files that paths, folders and patterns name."""
     if [*data] == ["-"]:
         return ["-"]
     from probprop.table.read import paths_of
@@ -189,7 +189,7 @@ def input_paths(data: Sequence[str]) -> list[str]:
 
 
 def limit_of(text: str | None) -> int:
-    """Return the limit in bytes, in the words of a usage error where it is none."""
+    """Return the limit in bytes; an invalid limit is a usage error."""
     from probprop.data.scratch import bytes_of
 
     try:

@@ -180,7 +180,7 @@ def _read(
 
 
 def _feasible(names: Sequence[str], known: Methods, n: int) -> Methods:
-    """Return the methods of these names that n rows are enough and not too many for."""
+    """Return the methods of these names that can be fitted to n rows."""
     from importlib.util import find_spec
 
     if unknown := [name for name in names if name not in known]:
@@ -208,7 +208,7 @@ def _scores(X: FloatArray, y: Array, estimator: Any, task: Task, cv: Any, n_jobs
     from sklearn.model_selection import cross_validate
     from sklearn.pipeline import make_pipeline
 
-    # Most of the methods take no missing values, so all of them get the same numbers.
+    # Most methods do not accept missing values, so all get the same imputed values.
     filled = make_pipeline(SimpleImputer(keep_empty_features=True), estimator)
     scoring: Any = _regression_scores if task == "regression" else _class_scores
     options: Any = {"scoring": scoring, "cv": cv, "n_jobs": n_jobs, "error_score": "raise"}

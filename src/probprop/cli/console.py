@@ -51,7 +51,7 @@ class Terminal:
             _line(self.err, text)
 
     def note(self, text: str) -> None:
-        """Print a line that somebody may have to act upon; nothing with --quiet."""
+        """Print a line that may call for action; nothing with --quiet."""
         if not self.quiet:
             _line(self.err, f"note: {text}", "yellow")
 
@@ -119,14 +119,14 @@ class Terminal:
 
     @contextmanager
     def share(self, text: str) -> Iterator[Callable[[float], None]]:
-        """Yield what is told the share done, 0 to 1, whose attribute `stage` is shown too."""
+        """Yield a function of the share done, 0 to 1, whose attribute `stage` is shown too."""
         # A search may drop candidates, and then has less to do.
         with self._progress(text, 1.0, "up to") as reach:
             yield lambda share: reach(float(share), getattr(share, "stage", ""))
 
     @contextmanager
     def rows(self, text: str, n_rows: int | None) -> Iterator[Callable[[int], None]]:
-        """Yield what counts rows, of which the number may be unknown."""
+        """Yield a function that counts rows; their total may be unknown."""
         done = 0
 
         def advance(n: int) -> None:
@@ -139,7 +139,7 @@ class Terminal:
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Show for how long work has lasted whose end is not known."""
+        """Show the elapsed time of work whose duration is unknown."""
         with self._progress(text, None, ""):
             yield
 
@@ -147,7 +147,7 @@ class Terminal:
     def _progress(
         self, text: str, total: float | None, word: str
     ) -> Iterator[Callable[[float, str], None]]:
-        """Show a bar, or a line now and then away from a terminal; yields what tells of progress.
+        """Show a bar, or a line now and then without a terminal; yield the function to call.
 
         It takes how much of the total is done and what is being done; `word` qualifies the time
         left. The first line comes after 10 s, and the time between two doubles, up to 10 min.

@@ -104,7 +104,7 @@ def judge(
     Unknown categories are noted; `learning` says that the model is updated with the rows.
 
     `predictive` are the predictions of one frame, such as out-of-fold ones; None: the model
-    predicts the rows, with the noise of their weights. What is kept of a row are six numbers for
+    predicts the rows, with the noise of their weights. Six numbers are kept of a row for
     each target, or its probabilities.
     """
     import numpy as np

@@ -38,7 +38,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.table.target import Task
 
 LARGEST_SEED = 2**31 - 1
-"""The seeds that a method draws for its parts are below this."""
+"""Upper bound of the seeds that a method draws for its parts."""
 
 _GP_ROWS = 2000.0  # time grows with their cube, memory with their square
 
@@ -146,5 +146,5 @@ def methods_for(task: Task) -> dict[str, Method]:
 
 
 def baseline_for(task: Task) -> Any:
-    """Return what predicts without features: mean and standard deviation, or the class shares."""
+    """Return the baseline without features: mean and standard deviation, or class shares."""
     return DummyClassifier() if task == "classification" else ConstantNoise(DummyRegressor())

@@ -43,7 +43,7 @@ _ESCAPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]
 
 
 def check_destination(path: str, option: str = "-o") -> None:
-    """Refuse, before the work, an output that could not be written after it."""
+    """Reject an output that cannot be written, before any work is done."""
     if path == "-":
         raise typer.BadParameter("give the path of a file", param_hint=option)
     folder = os.path.dirname(os.path.abspath(path))
@@ -56,7 +56,7 @@ def check_destination(path: str, option: str = "-o") -> None:
 
 
 def check_table_extension(path: str) -> None:
-    """Refuse an output whose extension names no format that can be written."""
+    """Reject an output whose extension is not a supported format."""
     suffix = Path(path).suffix.lower()
     if suffix not in TABLE_EXTENSIONS:
         raise typer.BadParameter(
@@ -98,7 +98,7 @@ def holds_types(path: str | None) -> bool:
 
 
 def holds_digits(path: str | None) -> bool:
-    """Whether an output is for programs, which want all digits of a prediction."""
+    """Whether an output is for programs and has all digits of a prediction."""
     return path is not None and Path(path).suffix.lower() in _PARQUET
 
 
@@ -114,7 +114,7 @@ def table_writer(path: str | None, layout: Mapping[str, Any] | None = None) -> I
         if sys.stdout is None:  # `>&-`
             raise ValueError("standard output is closed: open it, or give -o FILE")
         sys.stdout.flush()
-        escape = sys.stdout.isatty()  # somebody looks at it
+        escape = sys.stdout.isatty()  # a person reads it
         yield _csv_writer(sys.stdout.buffer, ".csv", layout or {}, escape)
         sys.stdout.buffer.flush()
         return
@@ -205,7 +205,7 @@ def _excel_writer(file: IO[bytes], path: str) -> Iterator[Write]:
 def _typed(column: Any) -> Any:
     """Return a column of text as numbers, dates or true and false, if all of its cells are that.
 
-    Texts with leading zeros and long numbers name something, and stay text.
+    Texts with leading zeros and long numbers are identifiers, and stay text.
     """
     import pandas as pd
 
@@ -223,13 +223,13 @@ def _typed(column: Any) -> Any:
 
 
 def _excel_cell(value: Any, sheet: Any, path: str) -> Any:
-    """Return a cell that Excel shows as the value, as text if it has no such type."""
+    """Return a cell for Excel: the value, or text if Excel lacks its type."""
     import pandas as pd
     from openpyxl.cell import WriteOnlyCell
 
     if pd.isna(value):
         return None
-    # The calendar of Excel begins in 1900, with a day that never was, and has no time zones.
+    # Excel's calendar begins in 1900, with a wrong leap day, and has no time zones.
     if isinstance(value, datetime) and value.tzinfo is None and value.year > 1900:
         return value
     exact = isinstance(value, float) and math.isfinite(value)
@@ -256,7 +256,7 @@ def _arrow_table(frame: DataFrame) -> Any:
         return Table.from_pandas(frame.astype(dict.fromkeys(mixed, "str")), preserve_index=False)
 
 
-# ---- Outputs that would replace what the user needs: refused before the work
+# ---- Outputs that would replace other files, rejected before any work is done
 
 
 def check_destinations(
@@ -287,14 +287,14 @@ def check_destinations(
 
 
 def check_replaces_model(path: str, option: str = "-o") -> None:
-    """Refuse to replace a file that is not a model by a model."""
+    """Reject an output that would replace a file that is not a model."""
     from probprop.io import MODEL, begins_as
 
     _check_replaces(path, option, "a probprop model", lambda: begins_as(path, MODEL))
 
 
 def check_replaces_page(path: str, option: str = "-o") -> None:
-    """Refuse to replace a file that is not HTML by a page."""
+    """Reject an output that would replace a file that is not HTML."""
 
     def is_page() -> bool:
         with open(path, "rb") as file:
@@ -304,7 +304,7 @@ def check_replaces_page(path: str, option: str = "-o") -> None:
 
 
 def _check_replaces(path: str, option: str, what: str, is_one: Callable[[], bool]) -> None:
-    if os.path.isfile(path) and os.path.getsize(path) > 0 and not is_one():  # empty: may go
+    if os.path.isfile(path) and os.path.getsize(path) > 0 and not is_one():
         raise ValueError(
             f"{option} {path} exists and is not {what}: choose another path, or remove the file "
             "first"
@@ -326,7 +326,7 @@ def same_file(path: str, other: str) -> bool:
 
 
 def load_table_model(path: str) -> TableModel:
-    """Load a model that knows the columns of its table; another kind is refused."""
+    """Load a model of a table; reject models without column names."""
     for name in ("pandas", "sklearn.base"):
         import_module(name)
     if not gc.get_freeze_count():

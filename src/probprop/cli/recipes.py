@@ -50,7 +50,7 @@ def estimator_of(
     missing: str,
     support: Any = "auto",
 ) -> Any:
-    """Return one network with --fast, or for reasons, which are then told; else a comparison.
+    """Return one network with --fast or for `reasons`, with a note; else a cross-validation.
 
     `options` are the given options of one network, by name; `reasons` are the options that need
     one network, as the user typed them.

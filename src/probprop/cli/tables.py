@@ -52,7 +52,7 @@ def na_texts(text: str | None) -> tuple[str, ...] | None:
 
 
 def note_file(terminal: Terminal, frame: DataFrame) -> None:
-    """Say what was found out about a file, where it is not plain CSV in UTF-8."""
+    """Note the properties of a file that is not plain CSV in UTF-8."""
     if noted := frame.attrs.get("noted"):
         terminal.note(f"read {noted}")
     for name, (cell, value) in frame.attrs.get("amounts", {}).items():
@@ -74,7 +74,7 @@ def note_weightless(terminal: Terminal, n: int) -> None:
 def with_targets(frame: DataFrame, targets: Sequence[str]) -> DataFrame:
     """Drop the rows without a target; at least one row must have a target.
 
-    A target that the table does not have is left to those who say so.
+    A target that the table lacks is reported elsewhere.
     """
     there = [target for target in targets if target in frame]
     keep = frame[there].notna().all(axis=1)
@@ -119,7 +119,7 @@ def encoder_of(
     named: bool,
     y: Array | None = None,
 ) -> TableEncoder:
-    """Return the encoder of the features, and say what it decided; y are the targets, (n,).
+    """Return the encoder of the features, and note its decisions; y are the targets, (n,).
 
     Identifiers are dropped unless the features were `named` on the command line.
     """
@@ -162,7 +162,7 @@ def is_classification(
 def check_folds(
     frame: DataFrame, group: str | None, time: str | None, taken: Collection[str]
 ) -> None:
-    """Refuse a column of groups or times that the table lacks, or whose groups are features."""
+    """Reject a column of groups or times that the table lacks, or that is a feature."""
     from probprop.table.columns import check_no_missing
     from probprop.table.names import TableError, select
 
@@ -180,7 +180,7 @@ def check_folds(
 def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) -> None:
     """Note that rows are in the order of a date, or in blocks of an identifier, and what to do.
 
-    Columns that are not features are looked at too: identifiers are often dropped.
+    Columns that are not features are checked too: identifiers are often dropped.
     """
     import numpy as np
 
@@ -249,7 +249,7 @@ def say_cost(
         terminal.say(words)
 
 
-# ---- The rows of a table, of any size, on which a model is judged or updated
+# ---- Rows for evaluation and updates, from a table of any size
 
 
 def known_chunks(
@@ -330,7 +330,7 @@ def count_unknown(seen: Unknown, model: TableModel, frame: DataFrame) -> None:
 
 
 def note_unknown(terminal: Terminal, seen: Unknown, model: TableModel, *, learning: bool) -> None:
-    """Say which categories the model does not know, and what becomes of them."""
+    """Note unknown categories, and how they are treated."""
     from probprop.table.model import takes_gaps
 
     how = "missing values" if takes_gaps(model.estimator) else "none of the known categories"

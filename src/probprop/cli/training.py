@@ -249,7 +249,7 @@ class Fitted(NamedTuple):
 
 
 def _check_options(request: Request) -> None:
-    """Refuse options that no fit has, or that exclude each other, before anything is read."""
+    """Reject invalid combinations of options before anything is read."""
     judging.check_page_options(request.report, static=request.static, no_rows=request.no_rows)
     recipes.check_budget(request.reasons, fast=request.fast, budget=request.budget)
     if request.group is not None and request.time is not None:
@@ -329,7 +329,7 @@ def _connected(terminal: Terminal, address: str) -> Iterator[Any]:
 
 
 def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
-    """Return what is fitted to which columns, and say what was found out about them."""
+    """Return what is fitted to which columns, and note what was inferred about them."""
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.target import Counting, check_one_target, labels_of
 
@@ -387,7 +387,7 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
 
 
 def _estimator(terminal: Terminal, request: Request, targets: list[str], of_classes: bool) -> Any:
-    """Return what was asked for; refuse options that it does not have."""
+    """Return the requested estimator; reject options that it lacks."""
     if of_classes:
         for name, usual in (("noise", "constant"), ("noise_tail", "gaussian")):
             if request.options.get(name, usual) != usual:
@@ -573,7 +573,7 @@ def _in_words(rows: Any) -> str:
 
 
 def _check_first_rows_were_right(columns: Columns | None, targets: Sequence[str]) -> None:
-    """Refuse a target with two integers in the first rows, read as classes, but more overall."""
+    """Reject a target with two integers in the first rows, read as classes, but more overall."""
     if columns is None or columns.classes is None or columns.target_kind != "number":
         return
     if (n := len(columns.classes)) > 2:

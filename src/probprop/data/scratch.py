@@ -29,9 +29,9 @@ from probprop._types import Array
 
 MEGABYTE = 10**6
 RESERVED = 500 * MEGABYTE
-"""What Python, its libraries and one chunk of a table take before a row is kept, as measured."""
+"""Memory of Python, its libraries and one chunk of a table, without rows, as measured."""
 LEAST = 700 * MEGABYTE
-"""The least limit: what is above `RESERVED` is for rows."""
+"""Smallest limit: the memory above `RESERVED` is for rows."""
 
 _UNKNOWN = 8 * 10**9  # memory of a machine if it is unknown
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")

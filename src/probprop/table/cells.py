@@ -78,7 +78,7 @@ def is_text(dtype: Any) -> bool:
 
 
 def floats(column: pd.Series) -> FloatArray:
-    """Return the numbers that texts are, (n,), each the nearest float; NaN where one is none."""
+    """Return texts as numbers, (n,), each the nearest float; NaN for other texts."""
     values: FloatArray
     with suppress(ModuleNotFoundError):
         import pyarrow as pa
@@ -133,7 +133,7 @@ def amounts(column: pd.Series) -> FloatArray | None:
     if point and comma and plain != [_pointed(cell) for cell in cells]:
         money = re.fullmatch(_MONEY, "".join(units)) is not None
         if not money or any("." in cell for cell in cells):
-            return None  # in one way a thousand times what it is in the other
+            return None  # the two readings differ by a factor of a thousand
     values: FloatArray = np.full(len(column), np.nan)
     values[there] = [float(cell) for cell in plain]
     return values
@@ -190,7 +190,7 @@ Order = Literal["day", "month"]
 def order_of(texts: pd.Series) -> Order | None:
     """Return which number comes first in different texts; None if not all are dates for sure.
 
-    Those with the year first are dates for sure, and their order does not matter. 3/4/2024 alone
+    Dates with the year first are unambiguous. 3/4/2024 alone
     may be in March or in April; 3/14/2024 in the same column says which.
     """
     found = [re.fullmatch(_YEAR_LAST, text) for text in texts]
@@ -206,9 +206,9 @@ def order_of(texts: pd.Series) -> Order | None:
 
 
 def moments(column: pd.Series, order: Order = "day") -> pd.DatetimeIndex:
-    """Return dates as the clock at their place shows them, (n,); NaT where a cell is none.
+    """Return dates in local time, (n,); NaT for other cells.
 
-    An offset from UTC is left out: what people do depends on their own clock.
+    An offset from UTC is ignored: human activity follows local time.
     """
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         return pd.DatetimeIndex(column.dt.tz_localize(None))

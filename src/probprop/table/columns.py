@@ -35,7 +35,7 @@ _DATE = "|".join(f"(?:{pattern})" for pattern in _DATES)
 
 
 def kind_of(name: str, column: pd.Series) -> Kind:
-    """Decide what a column without missing values contains; refuse what no model can use."""
+    """Infer the kind of a column without missing values; reject unusable types."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object).map(str)  # also categories that are numbers
     holds = types.infer_dtype(column, skipna=True)

@@ -47,7 +47,7 @@ from probprop.table.names import (
 MOST_LEVELS = 1_000  # of a column; further ones, the rarer, are pooled
 _LEAST_SHARE, _LEAST = 50, 5  # rows a level needs: one in 50 up to five
 _IDENTIFIER = 100  # more distinct texts than this, in more than half the rows
-_FEW = 20  # distinct values up to which a column may be anything
+_FEW = 20  # with fewer distinct values, a column is never an identifier or free text
 _MOST_COUNTED = 10_000  # distinct texts of a piece that are counted
 _OFTEN = 0.05  # share of missing values from which an input says that a number is missing
 _WORDS = 5  # words per cell from which text is free text
@@ -100,7 +100,7 @@ class ColumnEncoder:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of a column that is used."""
+        """Notes for the user on a column that is used."""
         return notes_on(vars(self))
 
     def dates(self, cells: pd.Series) -> pd.DatetimeIndex:
@@ -260,7 +260,7 @@ def _levels(
 
 
 def _says_nothing(counts: Counter[str], n_different: int, n: int) -> str:
-    """Return why no model can learn from these texts; nothing if it can."""
+    """Return why a model cannot learn from these texts; empty if it can."""
     many = n_different > _IDENTIFIER and n_different > 0.5 * n
     if not many and not (n_different > _FEW and n_different == n):
         return ""
@@ -467,7 +467,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know: columns that are dropped, read as text, or may be leaks."""
+        """Notes for the user: columns that are dropped, read as text, or may be leaks."""
         return [*self.dropped, *(f"{e.name!r}: {note}" for e in self.used for note in e.notes)]
 
     @property

@@ -1,4 +1,4 @@
-"""Columns by their names: which a model takes, and what is wrong with a table.
+"""Columns by their names: which a model uses, and errors of a table.
 
 Nothing here needs pandas to be imported.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_SEED = 0
-"""Taken by `fit_table_model` and by ``probprop fit`` where no seed is given."""
+"""Seed of `fit_table_model` and ``probprop fit`` if none is given."""
 
 RESERVED = "probprop_"
 """The columns that ``probprop active`` writes begin with this; no model learns them."""
@@ -67,7 +67,7 @@ def column_facts(encoder: Mapping[str, Any]) -> tuple[str, str, str, int, int]:
 
 
 def notes_on(encoder: Mapping[str, Any]) -> list[str]:
-    """Return what a user should know of a column, given the attributes of its encoder."""
+    """Return the notes on a column, given the attributes of its encoder."""
     leak = "possible leak, since it predicts the target almost alone" if encoder["leak"] else ""
     return [note for note in (encoder.get("note"), leak) if note]
 
@@ -141,7 +141,7 @@ def as_frame(X: Any) -> pd.DataFrame | None:
 
 
 def pandas_of(table: Any) -> pd.DataFrame:
-    """Return a table as a pandas frame; refuse what is none."""
+    """Return a table as a pandas frame; reject other types."""
     if (frame := as_frame(table)) is None:
         raise TypeError(
             f"Expected a table of pandas, polars, pyarrow or the like. Got {type(table).__name__}."

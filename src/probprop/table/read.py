@@ -141,7 +141,7 @@ def _frames(
 ) -> Iterator[pd.DataFrame]:
     """Yield frames with a continued index; one frame if `chunk_rows` is None.
 
-    Columns are what they look like in a frame if `kinds` is None, else of those kinds or text.
+    If `kinds` is None, types are inferred per frame; else columns have those kinds or are text.
     """
     n_rows = 0
     with opened(path) as file:
@@ -173,7 +173,7 @@ def _frames(
 def iter_typed(
     path: Path, chunk_rows: int, na: Sequence[str] | None = None
 ) -> Iterator[pd.DataFrame]:
-    """Read a table in chunks; a column has in each the type that its cells there look like."""
+    """Read a table in chunks; the type of a column is inferred in each chunk."""
     return _frames(path, chunk_rows, None, None, na)
 
 
@@ -543,7 +543,7 @@ def read_tables(paths: Sequence[str], *, na: Sequence[str] | None = None) -> pd.
 
 
 def _kind(column: pd.Series) -> Kind | None:
-    """Return what a column looks like; None if it has no cells. Dates in text are text here."""
+    """Return the kind of a column; None if it has no cells. Dates in text are text here."""
     if column.isna().all():
         return None
     if types.infer_dtype(column, skipna=True) == "boolean":
@@ -641,7 +641,7 @@ class Opened:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """What a frame knows about its file."""
+        """Attributes of a frame about its file."""
         usual = not self._unusual and ", ".join(self._found) in _USUAL
         return {
             "source": self.source,
@@ -651,7 +651,7 @@ class Opened:
         }
 
     def _written(self) -> dict[str, str] | None:
-        """Return what `to_csv` needs to write a text table as this file is."""
+        """Return the options of `to_csv` that write a text table like this file."""
         marked = self.encoding in ("UTF-16", "UTF-32")
         if self.layout is None or self.what or self.compression or marked:
             return None
@@ -666,7 +666,7 @@ class Opened:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Opened]:
-    """Open for reading; what the system refuses, or is damaged, becomes a `TableError`."""
+    """Open for reading; errors of the system and damaged files become a `TableError`."""
     label = STANDARD_INPUT if os.fspath(path) == "-" else os.fspath(path)
     try:
         with ExitStack() as stack:

@@ -31,7 +31,7 @@ _MANY = 20  # more distinct values than this, in more than half the rows, are no
 
 
 def guess_task(column: pd.Series) -> tuple[Task, str]:
-    """Decide whether a target without missing values is a number or a class, and say so in words.
+    """Infer whether a target without missing values is a number or a class, with a sentence.
 
     Text, true and false, and two different whole numbers are classes; other numbers are numbers. A
     column of text most of whose cells are numbers is numeric, with mistakes.
@@ -58,7 +58,7 @@ def guess_task(column: pd.Series) -> tuple[Task, str]:
 
 
 def decide_task(given: pd.DataFrame, targets: Sequence[str]) -> tuple[Task, str]:
-    """Return what `guess_task` says of one target; several must all look like numbers."""
+    """Return the task inferred from one target; several targets must all be numeric."""
     guesses = {target: guess_task(given[target]) for target in targets}
     for target, (task, words) in guesses.items():
         if len(targets) > 1 and task == "classification":
@@ -70,7 +70,7 @@ def decide_task(given: pd.DataFrame, targets: Sequence[str]) -> tuple[Task, str]
 
 
 def check_one_target(targets: Sequence[str]) -> None:
-    """Refuse several targets where they are classes."""
+    """Reject several targets that are classes."""
     if len(targets) > 1:
         raise TableError(
             f"Several targets, {listed(targets)}, must all be numeric, not classes: give one "
@@ -184,7 +184,7 @@ class Counting:
     def check(
         self, frame: pd.DataFrame, targets: Sequence[str], taken: Collection[str] = ()
     ) -> None:
-        """Refuse columns that the table lacks, that are something else too, or hold no such number.
+        """Reject columns that are absent, have another role too, or have invalid values.
 
         `taken` are columns that are features, or left out.
         """
