@@ -188,10 +188,10 @@ def test_the_same_share_off_is_not_the_same_size() -> None:
 @pytest.mark.parametrize(
     ("n_right", "expected"),
     [
-        (89, "calibrated (about 1 point too sure, give or take 6 points)"),
-        (86, "calibrated (about 4 points too sure, give or take 6 points)"),
-        (70, "about 20 points too sure, give or take 6 points"),
-        (99, "about 9 points too cautious, give or take 6 points"),
+        (89, "calibrated (about 1 point overconfident, give or take 6 points)"),
+        (86, "calibrated (about 4 points overconfident, give or take 6 points)"),
+        (70, "about 20 points overconfident, give or take 6 points"),
+        (99, "about 9 points underconfident, give or take 6 points"),
     ],
 )
 def test_probabilities_have_a_size_in_points(n_right: int, expected: str) -> None:

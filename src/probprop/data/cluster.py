@@ -185,7 +185,7 @@ class ClusterRows:
         return map_shards
 
     def advance(self) -> Any:
-        """Return what makes epochs of the candidates, as tasks."""
+        """Return a function that trains the candidates as tasks."""
         return advance_on(self.client)
 
 
@@ -249,7 +249,7 @@ def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) ->
 
 
 def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
-    """Return what makes more epochs of trainings as tasks, as `training.advance`, to the same bits.
+    """Return a function that continues trainings as tasks, as `training.advance`, to the same bits.
 
     Their rows, which runs may share, are sent to the cluster once.
     """
@@ -280,7 +280,7 @@ def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
 
 
 def advanced(run: Run, n_epochs: int, *rows: Any) -> Run:
-    """Make the epochs of one training, on a worker; its rows do not come back."""
+    """Continue one training, on a worker; return it without its rows."""
     (run,), interrupt = training.advance([run._replace(rows=Rows(*rows))], n_epochs)
     if interrupt is not None:
         raise interrupt

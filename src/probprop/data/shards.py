@@ -289,7 +289,7 @@ def digest_of(rows: Any) -> str:
 
 
 def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardizer:
-    """Return the standardizer of all rows; refuse what no network could be trained on."""
+    """Return the standardizer of all rows; reject targets that cannot be trained on."""
     x = standardize.merged([s.x for s in summaries])
     y = standardize.merged([s.y for s in summaries])
     refuse_empty_columns(x.n == 0)
@@ -305,7 +305,7 @@ def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardize
 
 
 def check_targets(standardizer: Standardizer, y: Moments, plan: Plan) -> None:
-    """Refuse targets, measured over all rows, that no network could be trained on."""
+    """Reject targets, measured over all rows, that cannot be trained on."""
     standardize.check_target_scale(standardizer.y_scale)
     standardizer.check_y(np.array([y.low, y.high]), plan.dtype)
 

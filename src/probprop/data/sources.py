@@ -261,7 +261,7 @@ def block_source(reader: ArrayReader, blocks: Any) -> Source:
 
 
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
-    """Return what starts the blocks again; refuse what can be iterated over only once."""
+    """Return a function that starts the blocks again; reject one-time iterators."""
     if callable(blocks):
         return lambda: iter(blocks())
     if not hasattr(blocks, "__iter__"):

@@ -57,7 +57,7 @@ _MIN_OUTSIDE = 1e-3  # mean probability outside of a support that is enforced
 
 
 class LeftOut(NamedTuple):
-    """What samples do not learn from: the samples of their own fold.
+    """Counts of the own fold of samples, which their recalibration leaves out.
 
     Samples of one fold were predicted by the same networks, and may be copies of one another.
     """

@@ -181,7 +181,7 @@ def code_columns(X: Array | Coded) -> Array:
     others, numbers = (X.others, X.numbers) if isinstance(X, Coded) else (range(X.shape[1]), X)
     least, most = _LEVELS_OF_CODES
     for j, x in zip(others, map(present, numbers.T), strict=True):
-        # A few values tell most columns.
+        # A few values decide for most columns.
         if all((own == np.rint(own)).all() and len(np.unique(own)) <= most for own in (x[:999], x)):
             found[j] = least <= len(np.unique(x)) <= len(x) / _ROWS_OF_A_CODE
     return found
@@ -359,7 +359,7 @@ def feature_ends(X: Array | Coded) -> tuple[FloatArray, FloatArray]:
 
 
 def _check_range(X: Array | Coded) -> None:
-    """Refuse a column whose values are farther apart than a float can say."""
+    """Reject a column whose range exceeds the range of floats."""
     low, high = feature_ends(X)
     with np.errstate(over="ignore"):
         wide = np.flatnonzero(np.isinf(high - low))
@@ -480,6 +480,6 @@ class PiecewiseLinearEncoder(
 
 
 def _texts(knots: FloatArray) -> list[str]:
-    """Write numbers with as few digits, from four up, as tell them apart."""
+    """Write numbers with the fewest digits, at least four, that keep them distinct."""
     of_digits = ([f"{knot:.{digits}g}" for knot in knots] for digits in range(4, 18))
     return next(texts for texts in of_digits if len({*texts}) == len(texts))

@@ -98,7 +98,7 @@ def share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
 
 
 class Pointwise(NamedTuple):
-    """What every metric is made of: targets and predictions of n samples, (n,) each."""
+    """The basis of every metric: targets and predictions of n samples, (n,) each."""
 
     y: FloatArray
     mean: FloatArray

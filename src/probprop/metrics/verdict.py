@@ -32,7 +32,7 @@ SIGNIFICANCE = 0.05
 """Share of calibrated models that the test rejects."""
 
 NEGLIGIBLE = 0.01
-"""A coverage this near to its level is called calibrated, however many samples tell them apart."""
+"""A coverage this close to its level counts as calibrated, whatever the number of samples."""
 
 _NAMED = np.array([0.5, 0.8, 0.9, 0.95])  # levels that readers know
 _FEWEST = 20  # samples of a third that is tested
@@ -199,7 +199,7 @@ def _judge(u: FloatArray, significance: float, where: str = "") -> Intervals:
 
 
 def _differ(scales: list[Scale]) -> bool:
-    """Whether scales differ by more than chance; else intervals are wrong alike everywhere."""
+    """Whether scales differ by more than chance; else intervals are equally wrong everywhere."""
     factor, error = np.array(scales).T
     weights = 1.0 / error**2
     distance = np.log(factor) - np.average(np.log(factor), weights=weights + 1e-300)
@@ -277,7 +277,7 @@ class ClassVerdict:
 
     @property
     def off(self) -> float:
-        """Mean confidence minus accuracy: 0.03 is 3 points too sure."""
+        """Mean confidence minus accuracy: 0.03 is 3 points overconfident."""
         return self.confidence - self.n_right / self.n
 
     @property
@@ -294,7 +294,7 @@ class ClassVerdict:
         return abs(self.off) <= _TWO_SIDED * self.error + 0.5 / self.n
 
     def __str__(self) -> str:
-        size = f"about {_points(self.off)} too {'sure' if self.off > 0.0 else 'cautious'}"
+        size = f"about {_points(self.off)} {'over' if self.off > 0.0 else 'under'}confident"
         take = f"give or take {_points(_TWO_SIDED * self.error)}"
         found = f"calibrated ({size}, {take})" if self.calibrated else f"{size}, {take}"
         return f"The probabilities are {found}."
@@ -319,9 +319,9 @@ def class_verdict(n_right: int, confidence: FloatArray) -> ClassVerdict:
     probability in each row.
 
     >>> print(class_verdict(87, np.full(100, 0.9)))
-    The probabilities are calibrated (about 3 points too sure, give or take 6 points).
+    The probabilities are calibrated (about 3 points overconfident, give or take 6 points).
     >>> print(class_verdict(60, np.full(100, 0.9)))
-    The probabilities are about 30 points too sure, give or take 6 points.
+    The probabilities are about 30 points overconfident, give or take 6 points.
     """
     n = len(confidence)
     variance = float((confidence * (1.0 - confidence)).clip(0.0).sum())

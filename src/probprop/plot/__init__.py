@@ -1,4 +1,4 @@
-"""Pictures of predictions, of how far to trust them, and of how a model was selected.
+"""Plots of predictions, of their calibration, and of the model selection.
 
 Every function draws on the Axes it is given, or on a new figure, and returns the Axes; none
 shows or saves it. The shades of a band are one blue and differ in gray too; whatever

@@ -1,4 +1,4 @@
-"""What the pictures have in common: colors, bands, the legend and the room for it."""
+"""Shared parts of the plots: colors, bands, the legend and the room for it."""
 
 from __future__ import annotations
 

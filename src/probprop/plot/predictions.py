@@ -1,4 +1,4 @@
-"""Predictions of numbers and of classes, and how far to trust them."""
+"""Plots of predictions of numbers and of classes, and of their calibration."""
 
 from __future__ import annotations
 
