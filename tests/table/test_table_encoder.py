@@ -49,7 +49,15 @@ def test_it_is_a_transformer_of_scikit_learn(estimator: Any, check: Any) -> None
 # ---- Tables of any library
 
 
-@pytest.mark.parametrize("of", [pl.from_pandas, pa.Table.from_pandas, lambda f: f.convert_dtypes()])
+LIBRARIES = [
+    pl.from_pandas,
+    pa.Table.from_pandas,
+    lambda f: f.convert_dtypes(),
+    lambda f: pa.Table.from_pandas(f).to_pandas(types_mapper=pd.ArrowDtype),
+]
+
+
+@pytest.mark.parametrize("of", LIBRARIES)
 def test_the_library_does_not_matter(of: Any) -> None:
     expected = TableEncoder().fit(table())
     X = expected.transform(table())
@@ -200,6 +208,35 @@ def test_dates_with_a_clock_of_one_digit() -> None:
     assert (encoder["c"].kind, encoder["c"].order) == ("date", "month")
     X = encoder.transform(pd.DataFrame({"c": ["9/30/1990 0:00:00"], "x": 0.0}))
     assert X[0, 0] == pytest.approx(1990.0 + 272.0 / 365.0)
+
+
+def test_durations_periods_times_of_the_day_and_sparse_columns() -> None:
+    when = pd.date_range("2021-01-01", periods=40, freq="7h")
+    frame = pd.DataFrame(
+        {
+            "late": (when - when[0]).where(np.arange(40) != 3),
+            "month": pd.period_range("2021-01", periods=40, freq="M"),
+            "clock": when.time,
+            "rare": pd.arrays.SparseArray(np.arange(40) % 5 == 0, dtype="Sparse[float64]"),
+        }
+    )
+    usual = pd.DataFrame(
+        {
+            "late": (when - when[0]) / pd.Timedelta(days=1),
+            "month": pd.date_range("2021-01-01", periods=40, freq="MS"),
+            "clock": [f"{time:%H:%M}".removeprefix("0") for time in when],
+            "rare": 1.0 * (np.arange(40) % 5 == 0),
+        }
+    )
+    usual.loc[3, "late"] = np.nan
+    encoder = TableEncoder().fit(frame)
+    assert [*encoder.kinds.values()] == ["number", "date", "date", "number"]
+    assert "clock.hour_sin" in encoder.names
+    assert encoder.encoders_ == TableEncoder().fit(usual).encoders_
+    X = encoder.transform(frame)
+    assert_array_equal(encoder.transform(usual), X)
+    for of in (pl.from_pandas, pa.Table.from_pandas):
+        assert_array_equal(encoder.transform(of(frame.assign(**usual[["month", "rare"]]))), X)
 
 
 def test_time_of_year_weekday_and_hour_are_cyclic() -> None:

@@ -32,13 +32,16 @@ def plain_numbers(*drawn: Axes) -> None:
 
 
 def plain_number(value: float) -> str:
-    """Write a number in full below ten millions.
+    """Write a number in full below a million, as 1.5M or 2.5B above it.
 
-    >>> [plain_number(v) for v in (0.0, 0.1 + 0.2, -1500000.0, 2.5e9)]
-    ['0', '0.3', '−1,500,000', '2.5e+09']
+    >>> [plain_number(v) for v in (0.0, 0.1 + 0.2, 2024.0, 300000.0, -1500000.0, 2.5e9, 1e13)]
+    ['0', '0.3', '2024', '300,000', '−1.5M', '2.5B', '1e+13']
     """
     grouped = "," if abs(value) >= 1e4 else ""  # years have no separator
-    text = f"{value:{grouped}.10g}" if abs(value) < 1e7 else f"{value:g}"
+    power, sign = (9, "B") if abs(value) >= 1e9 else (6, "M")
+    text = f"{value:{grouped}.10g}" if abs(value) < 1e6 else f"{value:g}"
+    if 1e6 <= abs(value) < 1e12:
+        text = f"{value / 10**power:.6g}{sign}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 

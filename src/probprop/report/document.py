@@ -48,7 +48,7 @@ _VECTOR_LIMIT = 500  # marks; above, a layer is smaller and faster to show as pi
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may contain them
 _VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
 _NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?|–)?")  # a number may be missing
-_LINE = 32  # letters of the label of an axis
+_LINE, _UPRIGHT = 32, 20  # letters of the label of an axis: names of categories take its height
 _FEW = 5  # columns whose first may be wide
 _SHORT = 14  # letters of cells that stay on one line
 
@@ -166,8 +166,9 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
         locator.set_params(nbins=5)  # labels such as 300,000 would touch
     plain_numbers(*whole.axes)
-    for label in (axis.label for each in whole.axes for axis in (each.xaxis, each.yaxis)):
-        label.set_text("\n".join(wrap(label.get_text(), _LINE)))
+    for axis in (axis for each in whole.axes for axis in (each.xaxis, each.yaxis)):
+        length = _LINE if axis.axis_name == "x" else _UPRIGHT
+        axis.label.set_text("\n".join(wrap(axis.label.get_text(), length)))
     return figure(ax, alt, description)
 
 

@@ -77,6 +77,32 @@ def is_text(dtype: Any) -> bool:
     return bool(types.is_object_dtype(dtype) or isinstance(dtype, kinds))
 
 
+def with_usual_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame without types that few tables have.
+
+    Durations become days, periods their first moment; columns of Arrow and sparse ones the same.
+    """
+    usual: dict[type, Callable[[pd.Series], Any]] = {
+        pd.ArrowDtype: lambda column: column.array.__arrow_array__().to_pandas(),
+        pd.SparseDtype: lambda column: column.sparse.to_dense(),
+        pd.PeriodDtype: lambda column: column.dt.to_timestamp(),
+    }
+    found = [(i, usual.get(type(dtype))) for i, dtype in enumerate(frame.dtypes)]
+    found += [(i, _in_days) for i, dtype in enumerate(frame.dtypes) if dtype.kind == "m"]
+    if not any(to_usual for _, to_usual in found):
+        return frame
+    frame = frame.copy(deep=False)
+    for i, to_usual in found:
+        if to_usual is not None:
+            column = to_usual(frame.iloc[:, i])
+            frame.isetitem(i, column.array)
+    return frame
+
+
+def _in_days(column: pd.Series) -> pd.Series:
+    return column / pd.Timedelta(days=1)
+
+
 def floats(column: pd.Series) -> FloatArray:
     """Return texts as numbers, (n,), each the nearest float; NaN for other texts."""
     values: FloatArray
@@ -178,7 +204,7 @@ Part = Literal["year", "season", "weekday", "hour"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _OFFSET = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
-_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
+_TIME = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d+)?)?"
 _CLOCK = rf"(?:[T ]{_TIME}{_OFFSET}?)?"
 _YEAR_FIRST = rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}})({_CLOCK})"
 _YEAR_LAST = rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}})({_CLOCK})"
@@ -190,9 +216,11 @@ Order = Literal["day", "month"]
 def order_of(texts: pd.Series) -> Order | None:
     """Return which number comes first in different texts; None if not all are dates for sure.
 
-    Dates with the year first are unambiguous. 3/4/2024 alone
-    may be in March or in April; 3/14/2024 in the same column says which.
+    Those with the year first are dates for sure, and their order does not matter; so are times of
+    the day. 3/4/2024 alone may be in March or in April; 3/14/2024 in the same column says which.
     """
+    if len(texts) and texts.str.fullmatch(_TIME).all():
+        return "day"
     found = [re.fullmatch(_YEAR_LAST, text) for text in texts]
     dates = (m or re.fullmatch(_YEAR_FIRST, t) for m, t in zip(found, texts, strict=True))
     if not found or not all(dates):
@@ -228,6 +256,8 @@ def _iso(value: Any, order: Order) -> str:
         day, sign, month, year, clock = match.groups()
         if order == "month" and sign != ".":
             day, month = month, day
+    elif re.fullmatch(_TIME, text):
+        year, month, day, clock = "1970", "1", "1", f" {text}"
     else:
         return text
     clock = re.sub(r"^[T ](\d):", r" 0\1:", clock)

@@ -29,7 +29,6 @@ _DATES = (
     rf"\d{{1,2}}([-/.])\d{{1,2}}\2(?:\d{{4}}|\d{{2}}){_TIME}",  # 31.05.2024, 5/31/24
     rf"(?i:\d{{1,2}}\.?[- ]{_MONTH}[- ,]+\d{{4}}){_TIME}",  # 31 May 2024
     rf"(?i:{_MONTH}[- ]\d{{1,2}},?[- ]+\d{{4}}){_TIME}",  # May 31, 2024
-    _CLOCK,  # 12:00
 )
 _DATE = "|".join(f"(?:{pattern})" for pattern in _DATES)
 
@@ -43,7 +42,7 @@ def kind_of(name: str, column: pd.Series) -> Kind:
         return "boolean"
     if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
         return "number"
-    if types.is_datetime64_any_dtype(column) or holds in ("date", "datetime", "datetime64"):
+    if types.is_datetime64_any_dtype(column) or holds in ("date", "datetime", "datetime64", "time"):
         return "date"
     if holds.startswith(("time", "period")):
         raise _dates(name, column.iloc[0])
@@ -165,8 +164,14 @@ def texts(column: pd.Series) -> Array:
     """Return a column without missing values as an array of str, (n,), of dtype object."""
     values = column.astype(object)
     if types.infer_dtype(values) != "string":
-        values = values.map(str).astype(object)
+        values = values.map(written).astype(object)
     return np.array(values, dtype=object)
+
+
+def written(value: object) -> str:
+    """Write a value as text: whole numbers without a point, whatever the type of their column."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
 
 
 def _not_numbers(name: str, column: pd.Series, bad: Array) -> TableError:

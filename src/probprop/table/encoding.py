@@ -29,6 +29,7 @@ from probprop.table.columns import (
     kind_of,
     numbers,
     texts,
+    written,
     written_numbers,
 )
 from probprop.table.names import (
@@ -178,7 +179,7 @@ def look_at(name: str, column: pd.Series, *, categorical: bool = False) -> Look:
             found = found._replace(counts=counts, n_different=n_different)
             if isinstance(cells.dtype, pd.CategoricalDtype):
                 ranks = cells.cat.categories if cells.cat.ordered else ()
-                return found._replace(ranks=tuple(map(str, ranks)))
+                return found._replace(ranks=tuple(map(written, ranks)))
             note = "" if categorical else why_text(pd.Series([*counts], dtype=object))
             return found._replace(note=note)
         case "date":

@@ -125,8 +125,8 @@ def as_frame(X: Any) -> pd.DataFrame | None:
     """Return a table of pandas, polars, pyarrow or the like as a pandas frame; None for others."""
     if type(X).__module__.startswith(("numpy", "scipy", "builtins")):
         return None
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return X  # of pandas, even with two columns of one name
+    if hasattr(X, "iloc") and hasattr(X, "columns"):  # of pandas, even with a name twice
+        return _with_usual_types(X)
     import narwhals.stable.v2 as nw
 
     table = nw.from_native(X, pass_through=True)
@@ -135,9 +135,15 @@ def as_frame(X: Any) -> pd.DataFrame | None:
     if not isinstance(table, nw.DataFrame):
         return None
     try:
-        return table.to_pandas()
+        return _with_usual_types(table.to_pandas())
     except ModuleNotFoundError as error:
         raise ImportError("Tables need pandas: pip install 'probprop[cli]'") from error
+
+
+def _with_usual_types(frame: pd.DataFrame) -> pd.DataFrame:
+    from probprop.table.cells import with_usual_types  # it imports pandas
+
+    return with_usual_types(frame)
 
 
 def pandas_of(table: Any) -> pd.DataFrame:

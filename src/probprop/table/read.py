@@ -43,7 +43,7 @@ from probprop.table.cells import (
     without_numbers,
     without_texts,
 )
-from probprop.table.columns import Kind
+from probprop.table.columns import Kind, written
 from probprop.table.encoding import one_kind
 from probprop.table.names import FORMATS, TableError, check_names, check_present, reading_parquet
 
@@ -781,11 +781,9 @@ def _cell(value: Any) -> str:
     """Write a cell as text: whole numbers without a point, dates in the ISO form."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
     if isinstance(value, datetime.date | datetime.time):  # a datetime is a date
         return value.isoformat()
-    return "" if value is None else str(value)
+    return "" if value is None else written(value)
 
 
 def _csv(rows: Iterable[Sequence[str]]) -> TextIO:

@@ -54,7 +54,7 @@ const GROUP = 20; // others that are folded together
 // A number as a person writes it; the cell itself keeps all digits.
 function written(cell) {
   if (cell === null) return "";
-  return String(Number.isInteger(cell) ? cell : Number(cell.toPrecision(6)));
+  return String(Number.isInteger(cell) ? cell : Number(cell.toPrecision(5)));
 }
 
 export class Controls {

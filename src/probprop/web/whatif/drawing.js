@@ -127,7 +127,11 @@ export function dateText(t, all) {
 // A number on an axis, where there is little room: 1.5M.
 function brief(x) {
   if (!(Math.abs(x) >= 1e5)) return short(x);
-  return new Intl.NumberFormat("en", { notation: "compact" }).format(x).replace("-", "−");
+  return compact(x);
+}
+
+function compact(x, options) {
+  return new Intl.NumberFormat("en", { notation: "compact", ...options }).format(x).replace("-", "−");
 }
 
 // Pixels that a text takes on an axis.
@@ -197,11 +201,12 @@ export function band(lower, upper) {
   return `${line([...upper, ...lower.toReversed()])}Z`;
 }
 
-// A short number: at most four digits that count.
+// A short number: at most four digits that count, as 1.14M above a million.
 export function short(x) {
   if (x === 0) return "0";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "unknown";
   const size = Math.abs(x);
+  if (size >= 1e6 && size < 1e12) return compact(x, { maximumSignificantDigits: 4 });
   const text = size >= 1e6 || size < 1e-4 ? x.toExponential(2) : String(Number(x.toPrecision(4)));
   return text.replace("-", "−");
 }
