@@ -61,7 +61,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     cv : "auto", int, splitter or iterable of (train, test), default="auto"
         "auto" is five folds of shuffled samples, or of the groups passed to `fit`, fewer if there
         are fewer of them; from 5,000 samples on, see the notes. An int, at least 2, is another
-        number of folds at any size. Otherwise a splitter of scikit-learn, or what one yields.
+        number of folds at any size. Otherwise a splitter of scikit-learn, or pairs (train, test).
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         Candidates to compare. "auto": columns alone or with a piecewise-linear encoding with 16
         bins each (32 from 5,000 samples on), one or two layers of 48, and columns alone without a
