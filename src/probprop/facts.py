@@ -15,12 +15,7 @@ from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.kind import (
-    classes_of,
-    is_cross_validated,
-    networks_of,
-    transformation_of,
-)
+from probprop.estimators.kind import classes_of, is_cross_validated, networks_of, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.table.names import listed, plural, target_names
 
@@ -80,14 +75,13 @@ def model_facts(
     if network.missing == "marginalize":
         facts.append(["Missing values", missing_in_words(chosen)])
     counts = {
-        "weight updates undone": sum(e.n_undone for e in network.history_),
-        "precisions kept positive between synchronization rounds": sum(
-            e.n_held for e in network.history_
-        ),
-        "noise updates by quadrature": sum(e.n_guarded for e in network.history_),
-        "samples skipped": sum(e.n_skipped_points for e in network.history_),
+        "n_undone": "weight updates undone",
+        "n_held": "precisions kept positive between synchronization rounds",
+        "n_guarded": "noise updates by quadrature",
+        "n_skipped_points": "samples skipped",
     }
-    if unusual := [f"{n:,} {what}" for what, n in counts.items() if n]:
+    sums = ((sum(getattr(e, k) for e in network.history_), what) for k, what in counts.items())
+    if unusual := [f"{n:,} {what}" for n, what in sums if n]:
         facts.append(["Unusual in training", ", ".join(unusual)])
     if classes is None:
         scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
@@ -212,18 +206,13 @@ def calibration_in_words(model: Any) -> str:
     of = "" if g is None else f" of {power_in_words(g.power)}"
     noise = f"constant noise variance{of}"
     if calibration.noise is not None:
-        gain = gain_in_words(calibration)
+        gain = f"{calibration.gain:+.3f} ± {calibration.gain_error:.3f}".replace("-", "−")
         noise = f"heteroscedastic noise{of} ({gain} nats per sample)"
     elif math.isnan(calibration.gain) and model.groups_[0].candidate.noise == "auto":
         noise += " (too few samples to learn heteroscedastic noise)"
     shape = calibration.recalibration
     learned = "" if shape is None else f"; {shape.in_words}"
     return f"standard deviations scaled by {math.sqrt(calibration.factor):.2f}; {noise}{learned}"
-
-
-def gain_in_words(calibration: Calibration) -> str:
-    """Describe the gain of the noise network, with its standard error."""
-    return f"{calibration.gain:+.3f} ± {calibration.gain_error:.3f}".replace("-", "−")
 
 
 # ---- Cells and names as a reader expects them

@@ -95,8 +95,7 @@ def _known(name: Any, encoder: Any) -> tuple[Any, dict[Any, Declared]]:
 
     declared = {
         TableEncoder: Declared(
-            take=lambda encoder: {"encoders": list(encoder.encoders_)},
-            make=table_encoder,
+            take=lambda encoder: {"encoders": list(encoder.encoders_)}, make=table_encoder
         ),
         TableModel: Declared(check=_check_table, ranges={"baseline": np.isfinite}),
     }
@@ -114,14 +113,6 @@ def _decoded(tree: Any, arrays: dict[str, Array]) -> Any:
 
 
 # ---- Parameters
-
-
-def _taken_parameters(model: Any) -> dict[str, Any]:
-    """Return the parameters of an estimator as JSON."""
-    parameters = model.get_params(deep=False)
-    if not isinstance(given := parameters.get("candidates", ""), str):
-        parameters["candidates"] = policy.read_candidates(given, "good", policy_of(model, 0))
-    return {k: _plain(value) for k, value in parameters.items()}
 
 
 def _splitter(name: Any) -> Any:
@@ -193,9 +184,11 @@ _COUNT = within(1, io.LARGEST_COUNT)
 
 def _taken(make: Any, model: Any) -> dict[str, Any]:
     """Return the parameters and the fitted attributes of an estimator that `make` takes."""
-    names = getattr(model, "feature_names_in_", None)
+    names, parameters = getattr(model, "feature_names_in_", None), model.get_params(deep=False)
+    if not isinstance(given := parameters.get("candidates", ""), str):
+        parameters["candidates"] = policy.read_candidates(given, "good", policy_of(model, 0))
     found: dict[str, Any] = {
-        "parameters": _taken_parameters(model),
+        "parameters": {k: _plain(value) for k, value in parameters.items()},
         "feature_names_in_": None if names is None else [str(name) for name in names],
     }
     return found | {k: getattr(model, k) for k in signature(make).parameters if k not in found}

@@ -145,7 +145,11 @@ class _Encoder(NamedTuple):
         if origin in _UNIONS:
             return self._option(hint, value, name)
         if origin is np.ndarray:
-            self.arrays[name] = _canonical(value)
+            array = np.asarray(value)
+            dtype = (
+                np.dtype(np.int64) if array.dtype.kind in "iu" else array.dtype.newbyteorder("=")
+            )
+            self.arrays[name] = np.ascontiguousarray(array, dtype)
             return name
         if origin in _LISTS or origin is tuple:
             if origin is list and _is_table(args[0]):
@@ -201,12 +205,6 @@ def _each(hint: Any, value: Any) -> list[tuple[Any, Any]]:
     if len(value) != len(args):
         raise ValueError(f"expected {len(args)} items, got {len(value)}")
     return list(zip(args, value, strict=True))
-
-
-def _canonical(value: Any) -> Array:
-    array = np.asarray(value)
-    dtype = np.dtype(np.int64) if array.dtype.kind in "iu" else array.dtype.newbyteorder("=")
-    return np.ascontiguousarray(array, dtype)
 
 
 # ---- From JSON and arrays

@@ -130,7 +130,9 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"n == {n} rows were asked for, but X_pool has {count} to choose from{left_out}."
             )
-        random_state = self._random_state(len(told))
+        random_state: RandomState = check_random_state(self.random_state)
+        if isinstance(self.random_state, Integral):  # the same answer until something is told
+            random_state = RandomState([int(self.random_state), len(told)])
         if fitted is None and self.strategy != "random":
             return new[by_features(told, pool[new], n, random_state)]
         return new[STRATEGIES[self.strategy](fitted, told, pool[new], n, random_state)]
@@ -157,13 +159,6 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             estimator = copy.deepcopy(self.estimator_).partial_fit(rows, targets)
         self.estimator_, self.X_, self.y_ = estimator, X_told, y_told
         return self
-
-    def _random_state(self, n_told: int) -> RandomState:
-        """Return the generator of one `ask`; it depends on the seed and the number of labels."""
-        if isinstance(self.random_state, Integral):
-            return RandomState([int(self.random_state), n_told])
-        random_state: RandomState = check_random_state(self.random_state)
-        return random_state
 
     # ---- Validation
 
@@ -210,5 +205,4 @@ def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
     # No NaN equals another, but two rows with the same gaps are alike.
     alike = np.hstack([np.nan_to_num(rows), np.isnan(rows)])
     _, first = np.unique(alike, axis=0, return_index=True)
-    places: IntArray = np.sort(first[first >= len(told)]) - len(told)
-    return places
+    return np.asarray(np.sort(first[first >= len(told)]) - len(told))

@@ -127,8 +127,7 @@ def given_first(k: FloatArray, n_known: int, noise: float) -> FloatArray:
     k, (n, n), has the covariances of all rows; `noise` is the variance of a measurement's noise.
     """
     known, other = k[:n_known, :n_known] + noise * np.eye(n_known), k[:n_known, n_known:]
-    left: FloatArray = k[n_known:, n_known:] - other.T @ cho_solve(cho_factor(known), other)
-    return left
+    return np.asarray(k[n_known:, n_known:] - other.T @ cho_solve(cho_factor(known), other))
 
 
 def greedy_reduction(c: FloatArray, n: int, noise: float, random_state: RandomState) -> IntArray:

@@ -59,12 +59,10 @@ def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="Print only results and errors."),
+        bool, typer.Option("--quiet", "-q", help="Print only results and errors.")
     ] = False,
     verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Print notes on the algorithm."),
+        bool, typer.Option("--verbose", "-v", help="Print notes on the algorithm.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
@@ -82,8 +80,7 @@ def start(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     arguments = _move_to_front(arguments)
-    _occupy_standard_streams()
-    _write_any_character()
+    _prepare_standard_streams()
     debug = "--debug" in arguments
     terminal = make_terminal(
         quiet="--quiet" in arguments or "-q" in arguments,
@@ -103,7 +100,8 @@ def run(arguments: Sequence[str]) -> int:
         if not isinstance(end if isinstance(end, OSError) else end.__context__, BrokenPipeError):
             raise
         code = 0
-        _discard_output()
+        with open(os.devnull, "wb") as nowhere:  # Python would complain of the pipe at its end
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
     except Exception as error:
         if debug:
             raise
@@ -113,26 +111,17 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _discard_output() -> None:
-    """Discard the remaining output: Python would report the broken pipe when it exits."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+def _prepare_standard_streams() -> None:
+    """Open the standard streams that are closed; escape what the encoding of a terminal lacks.
 
-
-def _occupy_standard_streams() -> None:
-    """Open the standard streams that are closed: the next file would get their number.
-
-    A library that prints would then write into it. Python's own streams stay None.
+    The next file would otherwise get the number of a closed stream, and a library that prints would
+    write into it. Python's own streams stay None.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
-
-
-def _write_any_character() -> None:
-    """Escape characters that the encoding of a terminal lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

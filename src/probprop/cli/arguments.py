@@ -120,20 +120,14 @@ EvidenceCap = Annotated[
     ),
 ]
 Fast = Annotated[
-    bool,
-    typer.Option("--fast", help="Fit one network as in the paper: milliseconds, not seconds."),
+    bool, typer.Option("--fast", help="Fit one network as in the paper: milliseconds, not seconds.")
 ]
 Budget = Annotated[
     Literal["fast", "good", "best"] | None,
-    typer.Option(
-        help="How many candidates and epochs to compare.  [default: good]",
-    ),
+    typer.Option(help="How many candidates and epochs to compare.  [default: good]"),
 ]
 
-RandomState = Annotated[
-    int,
-    typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed."),
-]
+RandomState = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed.")]
 
 Dask = Annotated[
     str | None,

@@ -255,13 +255,6 @@ def report(
     terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")
 
 
-def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> None:
-    """Refuse options of a report if no report is written."""
-    given = [name for name, is_given in (("--static", static), ("--no-rows", no_rows)) if is_given]
-    if given and report is None:
-        raise typer.BadParameter("it needs a report: give --report FILE too", param_hint=given[0])
-
-
 def write_report(path: str, model: TableModel, frame: DataFrame, **options: Any) -> None:
     """Evaluate a model on the rows of a frame; `probprop.report.model_report` has the options."""
     from probprop.report import model_report
@@ -333,7 +326,7 @@ def _columns(
     values: dict[str, Any] = {
         "features": [
             {"name": e["name"], "kind": e["kind"], "categories": e["levels"] or None} for e in used
-        ],
+        ]
     }
     values |= {"dropped": dropped} if dropped else {}
     values["columns"] = [dict(zip(COLUMN_FACTS, column, strict=True)) for column in columns]

@@ -286,11 +286,11 @@ def check_destinations(
         check_replaces_page(given["--report"], "--report")
 
 
-def check_replaces_model(path: str, option: str = "-o") -> None:
+def check_replaces_model(path: str) -> None:
     """Reject an output that would replace a file that is not a model."""
     from probprop.io import MODEL, begins_as
 
-    _check_replaces(path, option, "a probprop model", lambda: begins_as(path, MODEL))
+    _check_replaces(path, "-o", "a probprop model", lambda: begins_as(path, MODEL))
 
 
 def check_replaces_page(path: str, option: str = "-o") -> None:

@@ -45,8 +45,7 @@ def predict(
         typer.Option(metavar="P", help="Probability between lower and upper.  [default: 0.95]"),
     ] = None,
     quantiles: Annotated[
-        str | None,
-        typer.Option(metavar="Q,Q,...", help="Probabilities of quantiles to add."),
+        str | None, typer.Option(metavar="Q,Q,...", help="Probabilities of quantiles to add.")
     ] = None,
     columns: Annotated[
         list[str] | None,

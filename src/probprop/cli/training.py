@@ -203,7 +203,14 @@ def fit(context: typer.Context, request: Request) -> None:
     The seed is 0 unless --random-state is given, as for `probprop.table.fit_table_model` in Python:
     the same table and options give the same model.
     """
-    _check_options(request)
+    if request.report is None and (request.static or request.no_rows):
+        option = "--static" if request.static else "--no-rows"
+        raise typer.BadParameter("it needs a report: give --report FILE too", param_hint=option)
+    recipes.check_budget(request.reasons, fast=request.fast, budget=request.budget)
+    if request.group is not None and request.time is not None:
+        raise typer.BadParameter(
+            "folds are made by --group or by --time: give one of the two", param_hint="--group"
+        )
     terminal = terminal_of(context)
     with _open(terminal, request) as table:
         plan = _check(terminal, request, table)
@@ -246,16 +253,6 @@ class Fitted(NamedTuple):
     train: DataFrame | None  # None: they are not in memory
     judged: Callable[[], DataFrame | None]  # reads the rows to judge it on; None: there are none
     held_out: HeldOut  # whether these are a test set or out-of-fold rows
-
-
-def _check_options(request: Request) -> None:
-    """Reject invalid combinations of options before anything is read."""
-    judging.check_page_options(request.report, static=request.static, no_rows=request.no_rows)
-    recipes.check_budget(request.reasons, fast=request.fast, budget=request.budget)
-    if request.group is not None and request.time is not None:
-        raise typer.BadParameter(
-            "folds are made by --group or by --time: give one of the two", param_hint="--group"
-        )
 
 
 # ---- Open

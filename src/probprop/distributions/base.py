@@ -60,8 +60,7 @@ class TargetDistribution(ABC):
     def std(self) -> FloatArray:
         """Standard deviation of the target, noise included, in target units; (n,) or (n, K)."""
         # hypot, because squares of targets near 1e-200 or 1e200 are outside the range of floats.
-        std: FloatArray = np.hypot(self.epistemic_std, self.aleatoric_std)
-        return std
+        return np.asarray(np.hypot(self.epistemic_std, self.aleatoric_std))
 
     @property
     def var(self) -> FloatArray:
@@ -195,8 +194,7 @@ def root_mean_square(parts: Sequence[FloatArray], weights: FloatArray) -> FloatA
     values, each = np.concatenate(parts), np.concatenate([weights] * len(parts))
     # In units of the largest, which may be 0 or infinite: squares may leave the range of floats.
     unit = np.minimum(np.maximum(np.abs(values).max(axis=0), _TINY), _HUGE)
-    root: FloatArray = unit * np.sqrt(np.tensordot(each, (values / unit) ** 2, axes=1))
-    return root
+    return np.asarray(unit * np.sqrt(np.tensordot(each, (values / unit) ** 2, axes=1)))
 
 
 # ---- Checks
@@ -212,8 +210,7 @@ def member_weights(weights: ArrayLike | None, n_members: int) -> FloatArray:
             f"'weights' must have one value in the range [0.0, inf) per member, {n_members}, not "
             f"all of them 0. Got {weights!r} instead."
         )
-    normalized: FloatArray = w / w.sum()
-    return normalized
+    return np.asarray(w / w.sum())
 
 
 def check_range(

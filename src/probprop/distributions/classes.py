@@ -112,12 +112,10 @@ class ClassMixture:
     def entropy(self) -> FloatArray:
         """Entropy of the label in nats, (n,); of each of several labels, (n, n_labels)."""
         if self.n_components == 1:
-            alone: FloatArray = self._entropies[0]
-            return alone
+            return average(self._entropies, self.weights)
         surprise = _surprise(self.log_proba)
         if not self.multilabel:
-            total: FloatArray = surprise.sum(axis=1)
-            return total
+            return np.asarray(surprise.sum(axis=1))
         log_absent = log_ndtr(-self.means / np.hypot(1.0, self.stds))
         return surprise + _surprise(log_mean(log_absent, self.weights))
 
@@ -134,8 +132,7 @@ class ClassMixture:
     def entropy_model(self) -> FloatArray:
         """Mutual information of label, network and outputs in nats, shaped as `entropy`."""
         if self.n_components == 1:  # the difference would lose digits of a small information
-            alone: FloatArray = self._information[0]
-            return alone
+            return average(self._information, self.weights)
         return np.maximum(0.0, self.entropy - self.entropy_noise)
 
     @property
@@ -147,8 +144,7 @@ class ClassMixture:
         """Entropy of the label by each network, (S, n) or (S, n, n_labels)."""
         if self._is_probit:
             return binary_entropy(self.means / np.hypot(1.0, self.stds))
-        own: FloatArray = _surprise(self.log_probas).sum(axis=-1)
-        return own
+        return np.asarray(_surprise(self.log_probas).sum(axis=-1))
 
     @cached_property
     def _information(self) -> FloatArray:
@@ -208,12 +204,10 @@ class ClassMixture:
 
 def log_mean(logs: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Return the log of the weighted mean over the first axis of values whose logs are given."""
-    if len(logs) == 1:
-        alone: FloatArray = logs[0]
-        return alone
     w = member_weights(weights, len(logs))
-    mean: FloatArray = logsumexp(logs, axis=0, b=w.reshape(-1, *(1,) * (logs.ndim - 1)))
-    return mean
+    if len(logs) == 1:
+        return average(logs, w)
+    return np.asarray(logsumexp(logs, axis=0, b=w.reshape(-1, *(1,) * (logs.ndim - 1))))
 
 
 def _surprise(log_p: FloatArray) -> FloatArray:
@@ -223,8 +217,7 @@ def _surprise(log_p: FloatArray) -> FloatArray:
 
 def binary_entropy(z: FloatArray) -> FloatArray:
     """Return the entropy of a label of probability Phi(z), accurate in both tails."""
-    entropy: FloatArray = -(ndtr(z) * log_ndtr(z) + ndtr(-z) * log_ndtr(-z))
-    return entropy
+    return np.asarray(-(ndtr(z) * log_ndtr(z) + ndtr(-z) * log_ndtr(-z)))
 
 
 def expected_binary_entropy(mean: FloatArray, std: FloatArray) -> FloatArray:
@@ -240,8 +233,7 @@ def expected_binary_entropy(mean: FloatArray, std: FloatArray) -> FloatArray:
     deviation = width * _STEPS - m * s * s / v_sum
     density = np.exp(-0.5 * (deviation / s) ** 2) / (math.sqrt(2.0 * math.pi) * s)
     step = width[..., 0] * (_STEPS[1] - _STEPS[0])
-    expected: FloatArray = step * (density * binary_entropy(m + deviation)).sum(axis=-1)
-    return expected
+    return np.asarray(step * (density * binary_entropy(m + deviation)).sum(axis=-1))
 
 
 def drawn_information(mean: FloatArray, std: FloatArray) -> FloatArray:
@@ -263,8 +255,7 @@ def drawn_information(mean: FloatArray, std: FloatArray) -> FloatArray:
 
 def normal_draws(n_outputs: int) -> FloatArray:
     """Return the standard normal draws of the outputs, (128, n_outputs): Sobol points."""
-    normal: FloatArray = ndtri(qmc.Sobol(n_outputs, seed=0).random(_N_DRAWS))
-    return normal
+    return np.asarray(ndtri(qmc.Sobol(n_outputs, seed=0).random(_N_DRAWS)))
 
 
 def known_probabilities(f: FloatArray) -> FloatArray:

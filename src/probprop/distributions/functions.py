@@ -151,8 +151,7 @@ class Sensitivity:
     @property
     def std(self) -> FloatArray:
         """Standard deviation of the target, noise included, in target units; shape (n,)."""
-        std: FloatArray = np.hypot(self.epistemic_std, self.aleatoric_std)
-        return std
+        return np.asarray(np.hypot(self.epistemic_std, self.aleatoric_std))
 
     @property
     def dstd_dX(self) -> FloatArray:

@@ -177,8 +177,7 @@ class Mixture(base.TargetDistribution):
     def _root(self, *stds: FloatArray, spread: bool) -> FloatArray:
         """Return the root of the mean variance, with the variance of the means if `spread`."""
         if len(self.means) == 1:
-            alone: FloatArray = (np.hypot(*stds) if len(stds) > 1 else stds[0])[0]
-            return alone
+            return np.asarray((np.hypot(*stds) if len(stds) > 1 else stds[0])[0])
         parts = [*stds, self.means - self.mean] if spread else stds
         return base.root_mean_square(parts, self.weights)
 
@@ -317,8 +316,7 @@ class Mixture(base.TargetDistribution):
         shape = (*tail.shape, *self.means.shape[1:])
         if self._is_gaussian:
             normal: FloatArray = np.reshape(z, z.shape + (1,) * (self.means.ndim - 1))
-            quantiles: FloatArray = self.means[0] + self.std * normal
-            return quantiles
+            return np.asarray(self.means[0] + self.std * normal)
         members = self._members(shape[tail.ndim :])
         return _kernel.mixture("quantile", *members, np.ravel(tail), np.ravel(z)).reshape(shape)
 

@@ -203,8 +203,7 @@ class TransformedMixture(TargetDistribution):
     def crps(self, y: ArrayLike) -> FloatArray:
         g, y = self.transformation, np.asarray(y, np.float64)
         z = g.forward(np.maximum(y, 0.0))
-        score: FloatArray = g.unit * self.transformed.crps_behind(z, g.power) + np.maximum(-y, 0.0)
-        return score
+        return np.asarray(g.unit * self.transformed.crps_behind(z, g.power) + np.maximum(-y, 0.0))
 
 
 # ---- Moments

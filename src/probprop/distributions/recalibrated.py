@@ -72,42 +72,21 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recalibration:
-    """The shape of predictive distributions, learned from out-of-fold samples.
+    """The shape of predictive distributions, learned from out-of-fold samples."""
 
-    Parameters
-    ----------
-    center, scale : ndarray of shape (2,)
-        Mean and standard deviation of m and log s over the samples, on the scale of a
-        transformation.
-    cells : ndarray of shape (n_cells, 2)
-        Centers of the cells in (m, log s) with samples, standardized.
-    cell, bin : ndarray of int of shape (n_counts,)
-        Cells, and bins of normal scores, with samples.
-    count : ndarray of shape (n_counts,)
-        Number of samples there, or the sum of their weights.
-    width, bandwidth : float
-        l, in units of `scale`, and h.
-    dof : float
-        Degrees of freedom of the Student-t distribution, above 2.
-    low, high : float
-        Ends of the support, in target units, or infinite.
-    gain, gain_error : float
-        Leave-one-fold-out gain in log density per sample, in nats, and its standard error.
-    """
-
-    center: FloatArray
-    scale: FloatArray
-    cells: FloatArray
-    cell: Array
-    bin: Array
-    count: FloatArray
-    width: float
-    bandwidth: float
-    dof: float
-    low: float = -math.inf
+    center: FloatArray  # (2,), mean of m and log s over the samples, transformed if the targets are
+    scale: FloatArray  # (2,), their standard deviation
+    cells: FloatArray  # (n_cells, 2), centers of the cells with samples, standardized
+    cell: Array  # (n_counts,), cells with samples
+    bin: Array  # (n_counts,), and their bins of normal scores
+    count: FloatArray  # (n_counts,), number of samples there, or the sum of their weights
+    width: float  # l, in units of `scale`
+    bandwidth: float  # h
+    dof: float  # degrees of freedom of the Student-t distribution, above 2
+    low: float = -math.inf  # ends of the support, in target units
     high: float = math.inf
-    gain: float = 0.0
-    gain_error: float = 0.0
+    gain: float = 0.0  # leave-one-fold-out gain in log density per sample, in nats
+    gain_error: float = 0.0  # its standard error
 
     def __repr__(self) -> str:
         return short_repr(self, self.in_words)
@@ -148,8 +127,7 @@ class Recalibration:
                 own = left_out.fold == fold
                 found[own] = np.maximum(found[own] - near[own] @ self._smoothed(counts), 0.0)
         found += PRIOR * _PRIOR_MASS
-        masses: FloatArray = found / found.sum(axis=1, keepdims=True)
-        return masses
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def containing(self, y: FloatArray) -> Recalibration:
         """Return it with a support that contains all targets y: exceeded ends are dropped."""
@@ -292,7 +270,8 @@ class Recalibrated(TargetDistribution):
         upper = np.concatenate([np.cumsum(squares[:, ::-1], axis=1)[:, ::-1], zero], axis=1)
         # The bin of y, with y as one more point in it.
         at = np.clip(y, Y[:, 0], Y[:, -1])
-        j = np.clip(self._bin_of(at), 1, _N_BINS)
+        j = np.searchsorted(self.recalibration.edges, _standardized(self.base, at), side="right")
+        j = np.clip(j, 1, _N_BINS)
         rows = np.broadcast_to(np.arange(len(Y)), j.shape)
         a, b, F_a, F_b = Y[rows, j - 1], Y[rows, j], levels[rows, j - 1], levels[rows, j]
         with np.errstate(invalid="ignore"):
@@ -301,8 +280,7 @@ class Recalibrated(TargetDistribution):
         score = lower[rows, j - 1] + (at - a) * (F_a**2 + F_a * F + F**2) / 3.0
         G, G_b = 1.0 - F, 1.0 - F_b
         score += upper[rows, j] + (b - at) * (G**2 + G * G_b + G_b**2) / 3.0
-        crps: FloatArray = score + np.abs(y - at)
-        return crps
+        return np.asarray(score + np.abs(y - at))
 
     # ---- Bins
 
@@ -329,19 +307,9 @@ class Recalibrated(TargetDistribution):
         t: FloatArray = self._predicted.mean + self._predicted.std * e
         return t if (g := self._transformation) is None else g.inverse(t)
 
-    def _bin_of(self, y: FloatArray) -> Array:
-        return np.searchsorted(self.recalibration.edges, self._standardized(y), side="right")
-
-    def _standardized(self, y: FloatArray) -> FloatArray:
-        g = self._transformation
-        with np.errstate(divide="ignore"):
-            t = y if g is None else g.forward(np.maximum(y, 0.0))
-        e: FloatArray = (t - self._predicted.mean) / self._predicted.std
-        return e
-
     def _at(self, y: ArrayLike) -> _At:
         y = np.asarray(y, np.float64)
-        e, edges = self._standardized(y), self.recalibration.edges
+        e, edges = _standardized(self.base, y), self.recalibration.edges
         y = np.broadcast_to(y, e.shape)
         j = np.searchsorted(edges, e, side="right")
         inner = np.clip(j, 1, _N_BINS)
@@ -412,7 +380,7 @@ def recalibrated(
         support = (-math.inf, support[1])  # the transformed targets have it already
     given, predictive = predictive, _inside(predictive, *support)
     w = np.ones(len(y)) if weights is None else weights / weights.mean()
-    e = _standardized_residuals(predictive, y)
+    e = _standardized(predictive, y)
     dof = max(_DOFS, key=lambda dof: np.average(_log_t(e, dof), weights=w))
     location, nothing = location_of(predictive), np.zeros(0, np.int64)
     center, scale = location.mean(axis=0), location.std(axis=0)
@@ -514,10 +482,12 @@ def _transformation(base: Mixture | TransformedMixture) -> BoxCox | None:
     return base.transformation if isinstance(base, TransformedMixture) else None
 
 
-def _standardized_residuals(base: Mixture | TransformedMixture, y: FloatArray) -> FloatArray:
+def _standardized(base: Mixture | TransformedMixture, y: FloatArray) -> FloatArray:
+    """Return how many standard deviations targets lie from the mean."""
     predicted, g = _predicted(base), _transformation(base)
-    residuals: FloatArray = ((y if g is None else g.forward(y)) - predicted.mean) / predicted.std
-    return residuals
+    with np.errstate(divide="ignore"):
+        t = y if g is None else g.forward(np.maximum(y, 0.0))
+    return np.asarray((t - predicted.mean) / predicted.std)
 
 
 def _log_t(e: FloatArray, dof: float) -> FloatArray:

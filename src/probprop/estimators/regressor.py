@@ -18,11 +18,7 @@ from probprop.distributions.mixture import Mixture
 from probprop.estimators.base import DistributionMixin, PBPEstimator, plan_of
 from probprop.estimators.validation import Given, check_int, read_inputs
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import (
-    SampledOutputLayer,
-    sample_function,
-    sensitivity_at,
-)
+from probprop.inference.prediction import SampledOutputLayer, sample_function, sensitivity_at
 from probprop.inference.training import warn_of_counts
 from probprop.reference.prior import relevance
 

@@ -119,8 +119,7 @@ def _over_coalitions(value: Any, now: FloatArray, before: FloatArray, d: int) ->
     v, size = np.vstack([before.mean(axis=0), means, now]), known.sum(axis=1)[:, np.newaxis]
     # s! (d - s - 1)! / d! for the s others of the coalition
     weights = np.where(known, beta(size, d - size + 1), -beta(size + 1, d - size))
-    added: FloatArray = weights.T @ v
-    return added
+    return np.asarray(weights.T @ v)
 
 
 def _over_orders(
@@ -139,8 +138,7 @@ def _over_orders(
     inner = value(known.reshape(-1, d), np.repeat(other, d - 1)).reshape(len(other), d - 1, -1)
     ends = before[other][:, np.newaxis], np.broadcast_to(now, (len(other), 1, len(now)))
     steps = np.diff(np.concatenate([ends[0], inner, ends[1]], axis=1), axis=1)
-    added: FloatArray = np.take_along_axis(steps, place[:, :, np.newaxis], axis=1).mean(axis=0)
-    return added
+    return np.asarray(np.take_along_axis(steps, place[:, :, np.newaxis], axis=1).mean(axis=0))
 
 
 # ---- Models of tables, pipelines and arrays, alike

@@ -47,12 +47,11 @@ def _train_all(
     tasks: Sequence[Task], n_threads: int = 1
 ) -> tuple[list[Trained], BaseException | None]:
     """Make the epochs of every task, one after the other."""
-    trained = [Trained(task.posterior, _no_records(task)) for task in tasks]
+    trained, error = [Trained(task.posterior, _no_records(task)) for task in tasks], None
     for i, task in enumerate(tasks):
-        trained[i], error = _train(task)
-        if error is not None:
-            return trained, error
-    return trained, None
+        if error is None:
+            trained[i], error = _train(task)
+    return trained, error
 
 
 def _train(task: Task) -> tuple[Trained, BaseException | None]:
@@ -90,15 +89,10 @@ def _epoch(
     if seen is not None:
         assert posterior.noise_network is not None
         assert task.noise_schedule is not None
+        options = {"memory": task.noise_schedule.memory, "X_var": task.X_var, "power": noise_power}
+        rows = (X, seen, order)
         network, learned = reference.adf_pass(
-            posterior.noise_network,
-            X,
-            seen,
-            order,
-            likelihood=SCALE,
-            memory=task.noise_schedule.memory,
-            X_var=task.X_var,
-            power=noise_power,
+            posterior.noise_network, *rows, likelihood=SCALE, **options
         )
         posterior = replace(posterior, noise_network=network)
         passed = replace(
@@ -138,8 +132,9 @@ def _predict_moments(
     In target units single precision would not do: a mean of 1e6 has steps of 0.06 there.
     """
     X = _standardized(X, standardizer, posterior.dtype)
-    X_var = None if X_var is None else dense(X_var)
-    mean, variance = reference.predict_moments(posterior, X, X_var)
+    mean, variance = reference.predict_moments(
+        posterior, X, None if X_var is None else dense(X_var)
+    )
     return mean.astype(np.float64), variance.astype(np.float64)
 
 

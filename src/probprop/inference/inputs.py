@@ -140,8 +140,7 @@ class Encoded:
                 np.add.at(counts, b.input[own], np.repeat(n, np.diff(ends)))
         if self.filled is not None:
             counts += np.bincount(self.filled.indices, minlength=len(counts))
-        counted: Array = np.minimum(counts, len(self.X))
-        return counted
+        return np.asarray(np.minimum(counts, len(self.X)))
 
     def tocsr(self) -> Any:
         """Return the inputs as a sparse array, of double precision."""
@@ -162,8 +161,7 @@ class Encoded:
 
     def toarray(self) -> FloatArray:
         """Return the inputs as an array."""
-        dense: FloatArray = self.tocsr().toarray()
-        return dense
+        return np.asarray(self.tocsr().toarray())
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,8 +209,7 @@ class Coded:
     @property
     def numbers(self) -> Array:
         """Their values."""
-        numbers: Array = self.codes[:, : len(self.others)]
-        return numbers
+        return np.asarray(self.codes[:, : len(self.others)])
 
     @property
     def sets(self) -> list[tuple[Array, Array]]:

@@ -6,6 +6,7 @@ The compiled kernel has a policy of the same name in ``cpp/likelihoods``, and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -143,8 +144,7 @@ class Scale:
         residual, variance, level = (a.ravel() for a in np.split(y, 3, axis=1))
         mu = np.log(level) + predictive.mean.ravel()
         log_Z = scale_mixture(residual, variance, mu, predictive.variance.ravel())[0]
-        log_p: FloatArray = log_Z.reshape(len(y), -1).sum(axis=1)
-        return log_p
+        return np.asarray(log_Z.reshape(len(y), -1).sum(axis=1))
 
 
 # ---- Class labels
@@ -153,7 +153,7 @@ Outputs = Sequence[tuple[FloatArray, FloatArray]]  # moments of the outputs of s
 
 
 @dataclass(frozen=True, eq=False)
-class _OfLabels:
+class _OfLabels(ABC):
     """What both likelihoods of a classification have in common."""
 
     classes: Array  # (n_classes,), sorted; or (n_labels,), the indices of the columns of labels
@@ -169,9 +169,11 @@ class _OfLabels:
     def predictive(
         self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
     ) -> ClassMixture:
-        outputs = (m.astype(np.float64), v.astype(np.float64))
-        made: ClassMixture = self.of_outputs(*outputs, engine)  # type: ignore[attr-defined]
-        return made
+        return self.of_outputs(m.astype(np.float64), v.astype(np.float64), engine)
+
+    @abstractmethod
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
+        """Return the distribution of labels, given the moments of the outputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +207,7 @@ class Probit(_OfLabels):
         """Return the sum of the log probabilities of all labels of each row, (n,)."""
         of_members = log_ndtr(y * predictive.means / np.hypot(1.0, predictive.stds))
         log_each = log_mean(of_members, predictive.weights)
-        log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
-        return log_p
+        return np.asarray(log_each.reshape(len(y), -1).sum(axis=1))
 
     def log_p_of_outputs(
         self, outputs: Outputs, y: Array, engine: Engine, weights: FloatArray | None = None
@@ -225,12 +226,10 @@ class Multinomial(_OfLabels):
     log_Z = staticmethod(likelihoods.MULTINOMIAL.log_Z)
 
     @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
-
-    @property
     def n_classes(self) -> int:
         return len(self.classes)
+
+    n_outputs = n_classes
 
     def encode(self, y: Array) -> FloatArray:
         """Return the index of the class of every label, (n,)."""
@@ -241,8 +240,7 @@ class Multinomial(_OfLabels):
         return ClassMixture.of_one(mean, np.sqrt(variance), log_proba)
 
     def log_p(self, predictive: ClassMixture, y: Array) -> FloatArray:
-        log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
-        return log_p
+        return np.asarray(predictive.log_proba[np.arange(len(y)), y.astype(int)])
 
     def log_p_of_outputs(
         self, outputs: Outputs, y: Array, engine: Engine, weights: FloatArray | None = None
@@ -282,9 +280,8 @@ def of_labels(labels: Array, classes: ArrayLike | None) -> LabelLikelihood:
 
 def of_classes(classes: Array, *, multilabel: bool) -> LabelLikelihood:
     """Return the likelihood of these classes, sorted, or of the columns of a matrix of labels."""
-    if multilabel or len(classes) == 2:
-        return Probit(classes, multilabel)
-    return Multinomial(classes)
+    binary = multilabel or len(classes) == 2
+    return Probit(classes, multilabel) if binary else Multinomial(classes)
 
 
 def _check_shape(labels: Array, columns: tuple[int, ...], wanted: str) -> None:

@@ -257,9 +257,7 @@ def adf_pass(
 
 
 def refine_prior(
-    posterior: Posterior,
-    informative_ratio: float = INFORMATIVE_RATIO,
-    groups: Array | None = None,
+    posterior: Posterior, informative_ratio: float = INFORMATIVE_RATIO, groups: Array | None = None
 ) -> tuple[Posterior, SweepInfo]:
     """Refine every approximate prior factor once; see `probprop.reference.prior`."""
     refined = _kernel.refine_prior(

@@ -102,14 +102,11 @@ class LogScale:
         return np.exp(self.mean + 0.5 * self.variance)
 
     def bounded(
-        self,
-        low: float = -LARGEST_LOG,
-        high: float = LARGEST_LOG,
-        largest_variance: float = LARGEST_VARIANCE,
+        self, low: float = -LARGEST_LOG, high: float = LARGEST_LOG, most: float = LARGEST_VARIANCE
     ) -> Self:
         """Return it with the mean from low to high, and the variance at most the largest."""
         mean = np.clip(np.asarray(self.mean, np.float64), low, high)
-        variance = np.minimum(np.asarray(self.variance, np.float64), largest_variance)
+        variance = np.minimum(np.asarray(self.variance, np.float64), most)
         return type(self)(mean, variance)
 
 

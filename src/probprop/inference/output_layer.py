@@ -34,31 +34,15 @@ _TOLERANCE = 1e-9  # of the logarithms of both precisions
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OutputLayer:
-    """The posterior of the regression of K standardized targets on M features.
+    """The posterior of the regression of K standardized targets on M features."""
 
-    Parameters
-    ----------
-    center : ndarray of shape (M,)
-        Means of the features in the training data.
-    axes : ndarray of shape (M, M)
-        Eigenvectors of S in its columns.
-    coef : ndarray of shape (M, K)
-        Posterior means of the weights along the axes.
-    variance : ndarray of shape (M, K)
-        Their posterior variances.
-    intercept, intercept_variance : ndarray of shape (K,)
-        Mean and variance of b.
-    noise_variance : ndarray of shape (K,)
-        1/alpha of each target, in standardized units squared.
-    """
-
-    center: FloatArray
-    axes: FloatArray
-    coef: FloatArray
-    variance: FloatArray
-    intercept: FloatArray
-    intercept_variance: FloatArray
-    noise_variance: FloatArray
+    center: FloatArray  # (M,), means of the features in the training data
+    axes: FloatArray  # (M, M), eigenvectors of S in its columns
+    coef: FloatArray  # (M, K), posterior means of the weights along the axes
+    variance: FloatArray  # (M, K), their posterior variances
+    intercept: FloatArray  # (K,), mean of b
+    intercept_variance: FloatArray  # (K,)
+    noise_variance: FloatArray  # (K,), 1/alpha of each target, in standardized units squared
 
     def moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance, without noise, of the targets of samples, (n, K) each."""
@@ -94,8 +78,7 @@ class Block(NamedTuple):
     def products(self) -> FloatArray:
         """Sums of the products of features, targets and 1, (M + K + 1, M + K + 1)."""
         rows = np.column_stack([self.features, self.y, np.ones(len(self.y))])
-        products: FloatArray = (rows.T if self.weights is None else rows.T * self.weights) @ rows
-        return products
+        return np.asarray((rows.T if self.weights is None else rows.T * self.weights) @ rows)
 
 
 def fit_output_layer(blocks: Iterable[Block]) -> OutputLayer:

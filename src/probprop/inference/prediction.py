@@ -76,23 +76,15 @@ def member_moments(
     They are standardized, (S, n), or (S, n, K) for several outputs; see `native.predict_members`.
     """
     if all(posterior.output_layer is None for posterior, _ in networks):
-        moments = native.predict_members(networks, X, n_threads)
+        means, variances = native.predict_members(networks, X, n_threads)
     else:
-        moments = _exact_moments(networks, X)
-    _check_finite(networks[0][0].dtype, *moments)
-    return moments
-
-
-def _exact_moments(
-    networks: Sequence[tuple[Posterior, Standardizer]], X: Samples
-) -> tuple[FloatArray, FloatArray]:
-    """Return the moments of networks of which some have an output layer with a full covariance."""
-    each = []
-    for q, standardizer in networks:
-        hidden = q.layer_sizes[1:-1]
-        plan = Plan(Gaussian(q.layer_sizes[-1]), hidden=hidden, dtype=q.dtype)
-        each.append(output_moments(plan, q, standardizer, Inputs(X)))
-    means, variances = (np.stack(part) for part in zip(*each, strict=True))
+        each = []
+        for q, standardizer in networks:
+            _, *hidden, n_outputs = q.layer_sizes
+            plan = Plan(Gaussian(n_outputs), hidden=tuple(hidden), dtype=q.dtype)
+            each.append(output_moments(plan, q, standardizer, Inputs(X)))
+        means, variances = (np.stack(part) for part in zip(*each, strict=True))
+    _check_finite(networks[0][0].dtype, means, variances)
     return means, variances
 
 
@@ -194,8 +186,7 @@ class SampledOutputLayer:
     def __call__(self, X: Samples) -> FloatArray:
         """Return the function at X, (n,), in target units."""
         mean, _ = output_moments(self.plan, self.posterior, self.standardizer, Inputs(X))
-        found: FloatArray = mean * self.standardizer.y_scale + self.standardizer.y_mean
-        return found
+        return np.asarray(mean * self.standardizer.y_scale + self.standardizer.y_mean)
 
     def gradient(self, X: Samples) -> tuple[FloatArray, FloatArray]:
         """Return the function at X, and its gradients by the features, (n, n_features)."""

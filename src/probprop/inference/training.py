@@ -124,10 +124,8 @@ def task_of(
         burn_in = 0 if stream else plan.burn_in(n_epochs)
         tail_rate = np.where(np.array(n_iters) > burn_in, share, 0.0)
     return Task(
+        **rows._asdict(),
         posterior=posterior,
-        X=rows.X,
-        X_var=rows.X_var,
-        y=rows.y,
         standardizer=standardizer,
         likelihood=plan.likelihood,
         memory=plan.bound(n),
@@ -136,8 +134,6 @@ def task_of(
         groups=plan.groups(rows.X),
         random_state=random_state,
         noise_schedule=schedule,
-        weights=rows.weights,
-        y_var=rows.y_var,
         power=power,
         tail_rate=tail_rate,
         informative_ratio=ratio_of(once=stream or n_epochs == 1),
@@ -164,8 +160,7 @@ def _due(X: Samples, n_iters: range) -> Array | None:
     every = np.clip(every, 1, _FEWEST_SWEEPS).astype(np.int64)
     if (every == 1).all():
         return None
-    due: Array = (np.array(n_iters)[:, np.newaxis] + np.arange(n_features)) % every == 0
-    return due
+    return np.asarray((np.array(n_iters)[:, np.newaxis] + np.arange(n_features)) % every == 0)
 
 
 def ratio_of(*, once: bool) -> float:
@@ -419,9 +414,12 @@ def combine(
         network, u, n = _combine_weights(network, of_noise, shares, velocity[1], b)
         n_held += n
         moved.append(u)
-    alpha, beta, n = _combine_gammas(posterior, networks)
+    before, *after = (np.stack([q.alpha_noise, q.beta_noise]) for q in (posterior, *networks))
+    gamma = sum((each - before for each in after), before)
+    valid = (gamma[0] > 1.0) & (gamma[1] > 0.0)
+    alpha, beta = np.where(valid, gamma, before)
     combined = replace(combined, alpha_noise=alpha, beta_noise=beta, noise_network=network)
-    return (combined, tuple(moved), n_held + n)
+    return (combined, tuple(moved), n_held + int((~valid).sum()))
 
 
 def _combine_weights(
@@ -448,20 +446,6 @@ def _combine_weights(
     (m_w,), (v_w,) = (cut([new.astype(q.dtype)], q.m_w) for new in (m_new, 1.0 / tau_new))
     tail = q.tail + sum(s * (each.tail - q.tail) for s, each in zip(shares, made, strict=True))
     return replace(q, m_w=m_w, v_w=v_w, tail=tail), u_new, int(held.sum())
-
-
-def _combine_gammas(
-    posterior: Posterior, made: Sequence[Posterior]
-) -> tuple[FloatArray, FloatArray, int]:
-    """Return shape and rate of the noise of every target, and the number of unchanged ones."""
-    alpha, beta = posterior.alpha_noise, posterior.beta_noise
-    alpha_new, beta_new = alpha.copy(), beta.copy()
-    for each in made:
-        alpha_new += each.alpha_noise - alpha
-        beta_new += each.beta_noise - beta
-    valid = (alpha_new > 1.0) & (beta_new > 0.0)
-    n_left = int((~valid).sum())
-    return np.where(valid, alpha_new, alpha), np.where(valid, beta_new, beta), n_left
 
 
 _FEWEST_ROWS = 500  # of a shard of a fit on one machine
@@ -507,10 +491,9 @@ def start(
     means of the weights. A standardizer that was measured before is not measured again. With
     `near_draw` the layers between hidden layers begin near a draw from the prior.
     """
-    likelihood = plan.likelihood
+    likelihood, network = plan.likelihood, None
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
     noise_shape, noise_rate = (np.full(n_noise, a) for a in likelihood.noise_prior)
-    network = None
     if plan.noise_hidden is not None:
         sizes = (X.shape[1], plan.noise_hidden, n_noise)
         network = start_noise_network(*sizes, random_state, plan.dtype)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import erfc, log_ndtr, ndtri
-from scipy.stats import chi2, kstwo
+from scipy.stats import chi2, kstest, kstwo
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
@@ -188,9 +188,7 @@ def verdict_of(at: Pointwise) -> Verdict:
 def _judge(u: FloatArray, significance: float, where: str = "") -> Intervals:
     """Test samples by the predictive cdf of their targets, (n,)."""
     needed, n = np.sort(np.abs(2.0 * u - 1.0)), len(u)
-    ranks = np.arange(n + 1) / n
-    distance = float(max((ranks[1:] - needed).max(), (needed - ranks[:-1]).max()))
-    p_value = float(kstwo.sf(distance, n))
+    distance, p_value = map(float, kstest(needed, "uniform", method="exact"))
     inside = share_inside(needed, _NAMED)
     i = int(np.abs(inside - _NAMED).argmax())
     calibrated = p_value >= significance or distance <= NEGLIGIBLE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,12 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_xticks(epochs, [f"{n:,}" for n in epochs])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set(xlabel="epochs", ylabel="out-of-fold log-likelihood [nats per sample]")
-    ax.dataLim.intervaly = _lowest(curves), ax.dataLim.y1
+    # The better half decides where the axis ends below, not the worst points.
+    best = [max(trial.means) for trial in curves]
+    lowest = min(value for trial in curves for value in trial.means)
+    if (spread := max(best) - float(np.median(best))) > 0.0:
+        lowest = max(lowest, max(best) - _BELOW * spread)
+    ax.dataLim.intervaly = lowest, ax.dataLim.y1
     keys = []
     for (color, marker), candidate in zip(cycle(_COLORS), forms.values(), strict=False):
         label = _form_in_words(candidate)
@@ -96,11 +100,3 @@ def _form_in_words(candidate: Candidate) -> str:
 
 def _evidence_cap_in_words(evidence_cap: float | None) -> str:
     return "no cap" if evidence_cap is None else f"evidence cap {evidence_cap:g}"
-
-
-def _lowest(curves: Sequence[Trial]) -> float:
-    """Return where the axis ends below: the better half decides, not the worst points."""
-    best = [max(trial.means) for trial in curves]
-    lowest = min(value for trial in curves for value in trial.means)
-    spread = max(best) - float(np.median(best))
-    return max(lowest, max(best) - _BELOW * spread) if spread > 0.0 else lowest
