@@ -45,6 +45,7 @@ from probprop.distributions.power import BoxCox, TransformedMixture
 
 _LAST, _N_BINS = 5.0, 200  # normal scores between -5 and 5; one more bin on each side for the rest
 SCORES = np.linspace(-_LAST, _LAST, _N_BINS + 1)  # edges of the bins
+_AT_MINUS_3 = int(np.searchsorted(SCORES, -3.0 - 1e-9))  # where moments of transformed targets end
 PRIOR = 2.0  # samples that the Student-t distribution counts for
 _DOFS = (3.0, 4.0, 6.0, 10.0, 30.0, 100.0)
 _WIDTHS, _BANDWIDTHS = (0.1, 0.2, 0.4, 0.8, 1.6, 10.0), (0.05, 0.1, 0.2, 0.3, 0.45, 0.6)
@@ -147,7 +148,8 @@ class Recalibrated(TargetDistribution):
     transformation if it has one. `epistemic_std` and `aleatoric_std` keep their ratio. `logpdf` is
     the density without regard to the mass at the ends of the support, and -inf outside. In moments
     and in the CRPS, targets beyond normal scores of 5 count as the target at 5: a probability of
-    3e-7 on each side, unless samples had such scores.
+    3e-7 on each side, unless samples had such scores. In moments of transformed targets that score
+    is 3, since the inverse transformation of a heavy tail may have no finite mean.
 
     Parameters
     ----------
@@ -182,7 +184,10 @@ class Recalibrated(TargetDistribution):
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        Y, levels = self._edges, self._levels
+        edges, levels = self.recalibration.edges, self._levels
+        if self._transformation is not None:
+            edges = np.clip(edges, edges[_AT_MINUS_3], -edges[_AT_MINUS_3])
+        Y = self._within(edges)
         # Points at both ends, uniform between two of them.
         mass = np.diff(levels, prepend=0.0, append=1.0)
         low, high = (np.concatenate(ends, axis=1) for ends in ((Y[:, :1], Y), (Y, Y[:, -1:])))
@@ -320,8 +325,12 @@ class Recalibrated(TargetDistribution):
     @property
     def _edges(self) -> FloatArray:
         """Edges of the bins in target units, within the support, (n, n_bins + 1)."""
+        return self._within(self.recalibration.edges)
+
+    def _within(self, e: FloatArray) -> FloatArray:
+        """Return targets that lie e standard deviations from the mean, in the support, (n, k)."""
         shape = self.recalibration
-        return np.clip(self._target(shape.edges[:, np.newaxis]).T, shape.low, shape.high)
+        return np.clip(self._target(e[:, np.newaxis]).T, shape.low, shape.high)
 
     def _quantiles(self, q: FloatArray) -> FloatArray:
         """Return the quantiles of probabilities q, (..., n)."""

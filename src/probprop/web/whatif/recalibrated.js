@@ -52,8 +52,12 @@ export class Recalibrated {
   }
 
   #setMoments() {
-    const { low, high, edges } = this.shape;
-    const Y = Array.from(edges, (e) => clip(this.#target(e), low, high));
+    const { low, high, edges, z } = this.shape;
+    // Moments of transformed targets end at normal scores of 3.
+    const first = this.g ? z.findIndex((score) => score >= -3 - 1e-9) : 0;
+    const Y = Array.from(edges, (e) =>
+      clip(this.#target(clip(e, edges[first], -edges[first])), low, high),
+    );
     const F = this.levels;
     // Points at both ends, uniform between two of them.
     const parts = [[F[0], Y[0], Y[0]]];
