@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, BadParameter, Context, Option
 
 from probprop.cli import arguments, recipes, tables
 from probprop.cli import output as outputs
@@ -42,22 +42,22 @@ _EXCEL = ".xlsx"
 
 
 def active(
-    context: typer.Context,
+    context: Context,
     pool: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="POOL",
             help="CSV, TSV, Parquet or Excel file; rows without a target are the pool.",
         ),
     ],
     target: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column to predict, empty in unmeasured rows.")
+        str, Option(metavar="COLUMN", help="Column to predict, empty in unmeasured rows.")
     ],
     task: arguments.Task = "auto",
-    ask: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to choose.")] = 5,
+    ask: Annotated[int, Option(metavar="N", min=1, help="Number of rows to choose.")] = 5,
     output: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "-o",
             "--output",
             metavar="FILE",
@@ -66,7 +66,7 @@ def active(
     ] = None,
     strategy: Annotated[
         Literal["variance_reduction", "variance", "thompson", "random"],
-        typer.Option(help="How to choose the rows."),
+        Option(help="How to choose the rows."),
     ] = "variance_reduction",
     features: arguments.Features = None,
     drop: arguments.Drop = None,
@@ -103,7 +103,7 @@ def active(
     reasons = [*map(recipes.option, options)]
     recipes.check_budget(reasons, fast=fast, budget=budget)
     if pool == "-":
-        raise typer.BadParameter("give the path of a file", param_hint="POOL")
+        raise BadParameter("give the path of a file", param_hint="POOL")
     destination = _marked_path(pool) if output is None else output
     outputs.check_destination(destination)
     outputs.check_table_extension(destination)
@@ -128,7 +128,7 @@ def active(
         )
     of_classes, y = _targets(terminal, table[measured], target, task)
     if of_classes and strategy == "thompson":
-        raise typer.BadParameter(
+        raise BadParameter(
             f"{target!r} has classes, but thompson maximizes a number: choose another strategy",
             param_hint="--strategy",
         )

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal, get_type_hints
 
-import typer
+from typer import Argument, BadParameter, Context, Option
 
 # ---- Values of options, in the words of a usage error
 
@@ -25,7 +25,7 @@ def evidence_cap_of(text: Any) -> float:
     with suppress(ValueError):
         if 1.0 <= float(text) < math.inf:
             return float(text)
-    raise typer.BadParameter(f"{text!r} is neither a number of at least 1 nor none")
+    raise BadParameter(f"{text!r} is neither a number of at least 1 nor none")
 
 
 def layers(text: Any) -> tuple[int, ...]:
@@ -38,9 +38,7 @@ def layers(text: Any) -> tuple[int, ...]:
         sizes = tuple(int(part) for part in text.split(","))
         if min(sizes) >= 1:
             return sizes
-    raise typer.BadParameter(
-        f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50"
-    )
+    raise BadParameter(f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50")
 
 
 def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
@@ -55,7 +53,7 @@ def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
         low, high = (float(end) if end.strip() else None for end in str(text).split(","))
         if low is None or high is None or low < high:
             return low, high
-    raise typer.BadParameter(f"{text!r} is neither auto, none nor two ends such as 0,100 or 0,")
+    raise BadParameter(f"{text!r} is neither auto, none nor two ends such as 0,100 or 0,")
 
 
 # ---- Arguments and options
@@ -63,40 +61,34 @@ def support_of(text: Any) -> tuple[float | None, float | None] | str | None:
 
 DataFiles = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="DATA",
         help="CSV, TSV, Parquet, JSON lines or Excel file, .gz too; several, a folder, or a "
         "pattern such as 'data/*.parquet', are one table; - for standard input.",
     ),
 ]
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Model file that `probprop fit` wrote.")
-]
-Report = Annotated[str | None, typer.Option(metavar="FILE", help="HTML report to write as well.")]
-Static = Annotated[
-    bool, typer.Option("--static", help="Write the report without the what-if page.")
-]
+Model = Annotated[str, Argument(metavar="MODEL", help="Model file that `probprop fit` wrote.")]
+Report = Annotated[str | None, Option(metavar="FILE", help="HTML report to write as well.")]
+Static = Annotated[bool, Option("--static", help="Write the report without the what-if page.")]
 NoRows = Annotated[
     bool,
-    typer.Option(
-        "--no-rows", help="Write the report without rows of the table or counts of values."
-    ),
+    Option("--no-rows", help="Write the report without rows of the table or counts of values."),
 ]
 
 Features = Annotated[
     list[str] | None,
-    typer.Option(metavar="A,B,...", help="Columns to predict from.  [default: all others]"),
+    Option(metavar="A,B,...", help="Columns to predict from.  [default: all others]"),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(metavar="A,B,...", help="Columns to exclude from the features.")
+    list[str] | None, Option(metavar="A,B,...", help="Columns to exclude from the features.")
 ]
 Task = Annotated[
     Literal["auto", "regression", "classification"],
-    typer.Option(help="Task; auto infers it from the values of the target."),
+    Option(help="Task; auto infers it from the values of the target."),
 ]
 HiddenLayerSizes = Annotated[
     Any,
-    typer.Option(
+    Option(
         metavar="N,N,...",
         parser=layers,
         help="One network: units of each hidden layer.  [default: 50]",
@@ -104,7 +96,7 @@ HiddenLayerSizes = Annotated[
 ]
 NEpochs = Annotated[
     int | None,
-    typer.Option(
+    Option(
         metavar="N",
         min=1,
         help="One network: number of epochs; too many make intervals too narrow.  [default: 40]",
@@ -112,7 +104,7 @@ NEpochs = Annotated[
 ]
 EvidenceCap = Annotated[
     Any,
-    typer.Option(
+    Option(
         metavar="M|none",
         parser=evidence_cap_of,
         help="One network: effective sample size of at most M times the number of rows.  "
@@ -120,18 +112,18 @@ EvidenceCap = Annotated[
     ),
 ]
 Fast = Annotated[
-    bool, typer.Option("--fast", help="Fit one network as in the paper: milliseconds, not seconds.")
+    bool, Option("--fast", help="Fit one network as in the paper: milliseconds, not seconds.")
 ]
 Budget = Annotated[
     Literal["fast", "good", "best"] | None,
-    typer.Option(help="How many candidates and epochs to compare.  [default: good]"),
+    Option(help="How many candidates and epochs to compare.  [default: good]"),
 ]
 
-RandomState = Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Random seed.")]
+RandomState = Annotated[int, Option(metavar="N", min=0, max=2**32 - 1, help="Random seed.")]
 
 Dask = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--dask",
         metavar="ADDRESS",
         help="Run on a Dask cluster: the address of its scheduler, or local. All workers must be "
@@ -140,7 +132,7 @@ Dask = Annotated[
 ]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--memory-limit",
         metavar="SIZE",
         help="Memory to use, such as 2GB; larger tables are read block by block.  "
@@ -149,7 +141,7 @@ MemoryLimit = Annotated[
 ]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="FILE",
         help="Save the state of the training here; after an interruption the same command resumes.",
     ),
@@ -178,7 +170,7 @@ def input_paths(data: Sequence[str]) -> list[str]:
 
     paths = paths_of(data)
     if "-" in paths:
-        raise typer.BadParameter("- must be alone: standard input is one table", param_hint="DATA")
+        raise BadParameter("- must be alone: standard input is one table", param_hint="DATA")
     return paths
 
 
@@ -189,7 +181,7 @@ def limit_of(text: str | None) -> int:
     try:
         return bytes_of(text)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--memory-limit") from error
+        raise BadParameter(str(error), param_hint="--memory-limit") from error
 
 
 def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
@@ -204,17 +196,17 @@ def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
 # ---- A command whose options are the fields of a dataclass
 
 
-def takes(request: Any) -> Callable[[Callable[[typer.Context, Any], None]], Any]:
+def takes(request: Any) -> Callable[[Callable[[Context, Any], None]], Any]:
     """Declare the options of a command once: as the annotated fields of a frozen dataclass."""
     kind, hints = Parameter.KEYWORD_ONLY, get_type_hints(request, include_extras=True)
-    parameters = [Parameter("context", kind, annotation=typer.Context)]
+    parameters = [Parameter("context", kind, annotation=Context)]
     for field in fields(request):
         default = Parameter.empty if field.default is MISSING else field.default
         annotation = hints[field.name]
         parameters.append(Parameter(field.name, kind, default=default, annotation=annotation))
 
-    def decorate(command: Callable[[typer.Context, Any], None]) -> Any:
-        def run(context: typer.Context, **options: Any) -> None:
+    def decorate(command: Callable[[Context, Any], None]) -> Any:
+        def run(context: Context, **options: Any) -> None:
             command(context, request(**options))
 
         run.__name__, run.__doc__, run.__annotations__ = command.__name__, command.__doc__, {}

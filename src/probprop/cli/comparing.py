@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Context, Option
 
 from probprop._version import INSTALL_LAB
 from probprop.cli import tables
@@ -56,23 +56,22 @@ class Job(NamedTuple):
 
 
 def compare(
-    context: typer.Context,
+    context: Context,
     data: DataFiles,
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="Column to predict.")],
+    target: Annotated[str, Option(metavar="COLUMN", help="Column to predict.")],
     task: TaskOption = "auto",
     features: Features = None,
     drop: Drop = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="Names of the methods to run.  [default: all]"),
+        Option(metavar="A,B,...", help="Names of the methods to run.  [default: all]"),
     ] = None,
     splits: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Number of random splits; a tenth is the test set."),
+        int, Option(metavar="N", min=1, help="Number of random splits; a tenth is the test set.")
     ] = 5,
     n_jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Number of parallel fits.  [default: all cores]"),
+        Option(metavar="N", min=1, help="Number of parallel fits.  [default: all cores]"),
     ] = None,
     random_state: RandomState = DEFAULT_SEED,
 ) -> None:

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich import box, progress
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+from typer import Context
 
 from probprop.table.names import plural
 
@@ -224,7 +224,7 @@ def make_terminal(*, quiet: bool, verbose: bool = False) -> Terminal:
     return Terminal(out, err, quiet, verbose)
 
 
-def terminal_of(context: typer.Context) -> Terminal:
+def terminal_of(context: Context) -> Terminal:
     """Return the terminal that the application put into the context."""
     terminal = context.obj
     if not isinstance(terminal, Terminal):

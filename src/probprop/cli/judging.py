@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Context, Option
 
 from probprop.cli import arguments, tables
 from probprop.cli import output as outputs
@@ -44,10 +44,10 @@ Examples:
 
 
 def evaluate(
-    context: typer.Context,
+    context: Context,
     model: arguments.Model,
     data: arguments.DataFiles,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
     report: arguments.Report = None,
 ) -> None:
     """Score predictions on rows whose target is known.
@@ -219,14 +219,12 @@ def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
 
 
 def report(
-    context: typer.Context,
+    context: Context,
     model: arguments.Model,
     data: arguments.DataFiles,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
-    ],
+    output: Annotated[str, Option("-o", "--output", metavar="FILE", help="HTML report to write.")],
     live: Annotated[
-        bool, typer.Option("--live/--static", help="Include the what-if page, or only charts.")
+        bool, Option("--live/--static", help="Include the what-if page, or only charts.")
     ] = True,
     no_rows: arguments.NoRows = False,
 ) -> None:
@@ -268,9 +266,9 @@ def write_report(path: str, model: TableModel, frame: DataFrame, **options: Any)
 
 
 def info(
-    context: typer.Context,
+    context: Context,
     model: arguments.Model,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the facts, the scores and the columns of a model.
 
@@ -353,7 +351,7 @@ Examples:
 
 
 def update(
-    context: typer.Context,
+    context: Context,
     model: arguments.Model,
     data: arguments.DataFiles,
     memory_limit: arguments.MemoryLimit = None,

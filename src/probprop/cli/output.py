@@ -17,7 +17,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import typer
+from typer import BadParameter
 
 from probprop._atomic import replacing
 from probprop.cli.console import Terminal, visible
@@ -45,7 +45,7 @@ _ESCAPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]
 def check_destination(path: str, option: str = "-o") -> None:
     """Reject an output that cannot be written, before any work is done."""
     if path == "-":
-        raise typer.BadParameter("give the path of a file", param_hint=option)
+        raise BadParameter("give the path of a file", param_hint=option)
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
@@ -59,7 +59,7 @@ def check_table_extension(path: str) -> None:
     """Reject an output whose extension is not a supported format."""
     suffix = Path(path).suffix.lower()
     if suffix not in TABLE_EXTENSIONS:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"{path} must end in one of {', '.join(TABLE_EXTENSIONS)}, or be - for standard output",
             param_hint="-o",
         )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import BadParameter, Context, Option
 
 from probprop.cli import arguments
 from probprop.cli import output as outputs
@@ -33,25 +33,23 @@ _OUTPUT = "CSV, TSV, Parquet or Excel file."
 
 
 def predict(
-    context: typer.Context,
+    context: Context,
     model: arguments.Model,
     data: arguments.DataFiles,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help=f"{_OUTPUT}  [default: CSV to stdout]"),
+        Option("-o", "--output", metavar="FILE", help=f"{_OUTPUT}  [default: CSV to stdout]"),
     ] = None,
     coverage: Annotated[
         float | None,
-        typer.Option(metavar="P", help="Probability between lower and upper.  [default: 0.95]"),
+        Option(metavar="P", help="Probability between lower and upper.  [default: 0.95]"),
     ] = None,
     quantiles: Annotated[
-        str | None, typer.Option(metavar="Q,Q,...", help="Probabilities of quantiles to add.")
+        str | None, Option(metavar="Q,Q,...", help="Probabilities of quantiles to add.")
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B,...", help="Columns to write, of the table or added.  [default: all]"
-        ),
+        Option(metavar="A,B,...", help="Columns to write, of the table or added.  [default: all]"),
     ] = None,
 ) -> None:
     """Predict the target of every row, with its uncertainty.
@@ -76,7 +74,7 @@ def predict(
     supports, and all digits in Parquet. --columns id,mean,std writes only these columns.
     """  # noqa: D301
     if coverage is not None and not 0.0 < coverage < 1.0:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"{coverage:g} is not between 0 and 1; 95 % is 0.95", param_hint="--coverage"
         )
     levels = _levels(quantiles)
@@ -93,7 +91,7 @@ def predict(
     table_model = outputs.load_table_model(model)
     for option, given in (("--coverage", coverage), ("--quantiles", quantiles)):
         if given is not None and table_model.classes is not None:
-            raise typer.BadParameter(
+            raise BadParameter(
                 f"{model} predicts classes, which have no {_OF_NUMBERS[option]}", param_hint=option
             )
     n_rows = [plan_chunks(path)[0] for path in paths]
@@ -108,7 +106,7 @@ def predict(
     there = [*map(str, first.columns), *added]
     written = list(dict.fromkeys(arguments.column_names(columns, there))) if columns else there
     if absent := [name for name in written if name not in there]:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"there is no column {absent[0]!r} in the table or among the predictions: they have "
             f"{listed(there, 20, str)}",
             param_hint="--columns",
@@ -150,7 +148,7 @@ def _levels(text: str | None) -> list[float]:
         levels = [] if text is None else [float(part) for part in text.split(",")]
         if all(0.0 < level < 1.0 for level in levels):
             return list(dict.fromkeys(levels))
-    raise typer.BadParameter(
+    raise BadParameter(
         f"{text!r} is not a list of numbers between 0 and 1, such as 0.1,0.9",
         param_hint="--quantiles",
     )

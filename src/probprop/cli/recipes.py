@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import typer
+from typer import BadParameter
 
 from probprop.cli.console import Terminal
 from probprop.table.names import in_words
@@ -28,7 +28,7 @@ def option(name: str) -> str:
 def check_budget(reasons: Sequence[str], *, fast: bool, budget: str | None) -> None:
     """Refuse a budget where one network is fitted."""
     if budget is not None and (fast or reasons):
-        raise typer.BadParameter(
+        raise BadParameter(
             f"with {'--fast' if fast else reasons[0]} one network is fitted and no hyperparameters "
             "are selected: leave one of the two out",
             param_hint="--budget",

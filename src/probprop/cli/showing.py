@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Option
 
 from probprop.cli.arguments import Fast
 from probprop.cli.console import terminal_of
@@ -22,9 +22,9 @@ Examples:
 
 
 def demo(
-    context: typer.Context,
+    context: Context,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
+        str, Option("-o", "--output", metavar="FILE", help="HTML report to write.")
     ] = "probprop-demo.html",
     fast: Fast = False,
 ) -> None:
@@ -60,12 +60,12 @@ Examples:
 
 
 def play(
-    context: typer.Context,
+    context: Context,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="HTML file to write.")
+        str, Option("-o", "--output", metavar="FILE", help="HTML file to write.")
     ] = "probprop-play.html",
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Write the page without opening a browser.")
+        bool, Option("--no-browser", help="Write the page without opening a browser.")
     ] = False,
 ) -> None:
     """Open an interactive demo that fits a network to clicked points.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from probprop.cli.arguments import column_names
 from probprop.cli.console import Terminal
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Na = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--na",
         metavar="A,B,...",
         help="Texts that mean a missing value.  [default: NA, N/A, null, nan, ?, - and the like]",

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
-import typer
+from typer import BadParameter, Context, Option
 
 from probprop.cli import arguments, judging, output, recipes, tables
 from probprop.cli.console import Terminal, terminal_of
@@ -55,25 +55,22 @@ class Request:
     data: arguments.DataFiles
     target: Annotated[
         list[str],
-        typer.Option(metavar="COLUMN,...", help="Column to predict; several if all are numeric."),
+        Option(metavar="COLUMN,...", help="Column to predict; several if all are numeric."),
     ]
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
-    ]
+    output: Annotated[str, Option("-o", "--output", metavar="MODEL", help="Model file to write.")]
     task: arguments.Task = "auto"
     features: arguments.Features = None
     drop: arguments.Drop = None
     weight: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Sample weights; they divide the noise variance."),
+        str | None, Option(metavar="COLUMN", help="Sample weights; they divide the noise variance.")
     ] = None
     error: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN,...", help="Known standard deviations of each target."),
+        Option(metavar="COLUMN,...", help="Known standard deviations of each target."),
     ] = None
     support: Annotated[
         Any,
-        typer.Option(
+        Option(
             metavar="LOW,HIGH",
             parser=arguments.support_of,
             show_default=False,
@@ -83,7 +80,7 @@ class Request:
     ] = "auto"
     missing: Annotated[
         Literal["auto", "error", "marginalize"],
-        typer.Option(
+        Option(
             help="Missing values of features: reject them, or marginalize over them; auto fits the "
             "imputation model only if the table has missing values."
         ),
@@ -96,32 +93,31 @@ class Request:
     evidence_cap: arguments.EvidenceCap = None
     noise: Annotated[
         Literal["constant", "input"] | None,
-        typer.Option(help="One network: constant or heteroscedastic noise.  [default: constant]"),
+        Option(help="One network: constant or heteroscedastic noise.  [default: constant]"),
     ] = None
     noise_tail: Annotated[
         Literal["gaussian", "heavy"] | None,
-        typer.Option(
+        Option(
             help="One network: Gaussian or heavy-tailed noise, for outliers.  [default: gaussian]"
         ),
     ] = None
     random_state: arguments.RandomState = DEFAULT_SEED
     dtype: Annotated[
         Literal["float64", "float32"] | None,
-        typer.Option(help="One network: precision of the weights.  [default: float64]"),
+        Option(help="One network: precision of the weights.  [default: float64]"),
     ] = None
     group: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column whose equal values are kept in one fold."),
+        str | None, Option(metavar="COLUMN", help="Column whose equal values are kept in one fold.")
     ] = None
     time: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN", help="Numbers or dates; each fold is predicted from earlier rows."
         ),
     ] = None
     test_fraction: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="SHARE",
             min=0.0,
             max=0.99,
@@ -154,7 +150,7 @@ class Request:
 
 
 @arguments.takes(Request)
-def fit(context: typer.Context, request: Request) -> None:
+def fit(context: Context, request: Request) -> None:
     """Fit a model to a table and save it.
 
     Text columns are encoded as categories, dates as year and cyclic season, weekday and hour. Rows
@@ -205,10 +201,10 @@ def fit(context: typer.Context, request: Request) -> None:
     """
     if request.report is None and (request.static or request.no_rows):
         option = "--static" if request.static else "--no-rows"
-        raise typer.BadParameter("it needs a report: give --report FILE too", param_hint=option)
+        raise BadParameter("it needs a report: give --report FILE too", param_hint=option)
     recipes.check_budget(request.reasons, fast=request.fast, budget=request.budget)
     if request.group is not None and request.time is not None:
-        raise typer.BadParameter(
+        raise BadParameter(
             "folds are made by --group or by --time: give one of the two", param_hint="--group"
         )
     terminal = terminal_of(context)
@@ -275,13 +271,13 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
         yield Table(paths, frame, True, limit)
         return
     if request.group is not None or request.time is not None:
-        raise typer.BadParameter(
+        raise BadParameter(
             "above the memory limit and with --dask the folds are random: give a larger "
             "--memory-limit, or fewer rows, without --dask",
             param_hint="--time" if request.group is None else "--group",
         )
     if paths == ["-"] and request.dask is not None:
-        raise typer.BadParameter(
+        raise BadParameter(
             "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
         )
     with ExitStack() as stack:
@@ -358,7 +354,7 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
     if not table.whole:
         untested = request.test_fraction == 0.0 and not recipes.selects(estimator)
         if untested and request.report is not None:
-            raise typer.BadParameter(
+            raise BadParameter(
                 "above the memory limit and with --dask, the report on one network needs a test "
                 "set: leave --test-fraction 0 out",
                 param_hint="--report",
@@ -388,7 +384,7 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
     if of_classes:
         for name, usual in (("noise", "constant"), ("noise_tail", "gaussian")):
             if request.options.get(name, usual) != usual:
-                raise typer.BadParameter(
+                raise BadParameter(
                     f"{targets[0]!r} is a class: only numeric targets have noise",
                     param_hint=recipes.option(name),
                 )
@@ -405,7 +401,7 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
     )
     if request.support != "auto" and (of_classes or not recipes.selects(estimator)):
         words = "a numeric target" if of_classes else "cross-validation, not one network"
-        raise typer.BadParameter(f"it needs {words}: leave it out", param_hint="--support")
+        raise BadParameter(f"it needs {words}: leave it out", param_hint="--support")
     return estimator
 
 
