@@ -42,9 +42,9 @@ def cut(arrays: Sequence[Array], like: tuple[Array, ...]) -> list[tuple[Array, .
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """The approximation q of [PBP15] Eq. (8) with its approximate prior factors.
+    """The approximate posterior q, with its approximate prior factors.
 
-    Every tuple has one array per layer, input to output, each of shape
+    It is [PBP15] Eq. (8). Every tuple has one array per layer, input to output, each of shape
     (n_out, n_in + 1) with the bias in the last column.
 
     Parameters

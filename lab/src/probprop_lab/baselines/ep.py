@@ -28,16 +28,16 @@ from probprop_lab.baselines.ep_sites import combine, initial_sites, refine_likel
 
 
 class EPRegressor(Baseline):
-    """Neural network regression by batch expectation propagation, the EP of [PBP15]_.
+    """Neural network regression by batch expectation propagation.
 
-    One hidden layer whose activation is the standard Gaussian CDF Phi, and otherwise the model
-    of PBP: inputs to a layer divided by sqrt(n_in + 1), weights N(0, 1/lambda), noise
-    N(0, 1/gamma), lambda ~ Gamma(6, 6). As in [JNV14]_, the posterior is approximated
-    by one Gaussian with full covariance for the input weights of each hidden unit and one for
-    the output weights, and every data point keeps its sites: rank-one Gaussians in the
-    activation of each unit, one in the output weights, and one for the noise. The tilted
-    moments of an activation come from one-dimensional quadrature with the contribution of the
-    other units taken as Gaussian.
+    It is the EP of [PBP15]_: one hidden layer whose activation is the standard Gaussian CDF Phi,
+    and otherwise the model of PBP: inputs to a layer divided by sqrt(n_in + 1), weights N(0,
+    1/lambda), noise N(0, 1/gamma), lambda ~ Gamma(6, 6). As in [JNV14]_, the posterior is
+    approximated by one Gaussian with full covariance for the input weights of each hidden unit and
+    one for the output weights, and every data point keeps its sites: rank-one Gaussians in the
+    activation of each unit, one in the output weights, and one for the noise. The tilted moments of
+    an activation come from one-dimensional quadrature with the contribution of the other units
+    taken as Gaussian.
 
     Parameters
     ----------

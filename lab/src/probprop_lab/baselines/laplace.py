@@ -53,10 +53,10 @@ START = Precisions(0.1, 10.0)
 
 
 class LaplaceRegressor(Baseline):
-    """Neural network regression by Laplace's approximation, the LA of [PBP15]_.
+    """Neural network regression by Laplace's approximation.
 
-    Tanh units, weights with the prior N(0, 1/alpha), noise N(0, 1/beta). The weights are at the
-    minimum of ::
+    It is the LA of [PBP15]_: tanh units, weights with the prior N(0, 1/alpha), noise N(0, 1/beta).
+    The weights are at the minimum of ::
 
         M(w) = beta/2 sum_n (y_n - f(x_n; w))^2 + alpha/2 |w|^2,
 

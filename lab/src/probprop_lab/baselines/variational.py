@@ -62,11 +62,11 @@ class Variances(NamedTuple):
 
 
 class VariationalRegressor(Baseline):
-    """Bayesian neural network regression by stochastic variational inference [G11]_.
+    """Bayesian neural network regression by stochastic variational inference.
 
-    The weights of a ReLU network have a factorized Gaussian posterior, found by stochastic
-    gradient ascent on the variational bound, one point and one sample of the weights at a
-    time, with momentum. It starts at means as small as in PBP.
+    The method is by [G11]_. The weights of a ReLU network have a factorized Gaussian posterior,
+    found by stochastic gradient ascent on the variational bound, one point and one sample of the
+    weights at a time, with momentum. It starts at means as small as in PBP.
 
     After each epoch the two variances are set to maximize the bound. For the prior of the
     weights, N(0, v_prior), that is the mean of m_w^2 + std_w^2, in closed form. For the noise it

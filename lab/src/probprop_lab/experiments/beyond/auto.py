@@ -286,7 +286,7 @@ def _names(records: Sequence[Record], show: Callable[[Record], str]) -> str:
 
 EXPERIMENT = Experiment(
     name="auto",
-    title="Automatic model selection",
+    title="Model selection and the protocol of the paper",
     text="PBP with the paper's protocol, 40 epochs and no evidence cap, with one and two hidden "
     "layers of 50 units (100 for protein), and PBPRegressorCV, which selects its hyperparameters "
     "by cross-validation. On the fixed splits.",
