@@ -1,7 +1,7 @@
 """The Gamma update for the noise and the prior precision.
 
-[PBP15] Eqs. (9) and (10). The factor is N(y | m, v + 1/gamma) with gamma ~ Gam(alpha, beta); d2 = (y - m)^2.
-The closed form approximates the normalizer Z as [PBP15] Eqs. (11) and (12) do; the
+[PBP15] Eqs. (9) and (10). The factor is N(y | m, v + 1/gamma) with gamma ~ Gam(alpha, beta);
+d2 = (y - m)^2. The closed form approximates the normalizer Z as [PBP15] Eqs. (11) and (12) do; the
 quadrature integrates exactly, for the cases in which the closed form is not a Gamma.
 """
 
