@@ -29,7 +29,6 @@ from interruptions import Steps
 from labeled import Split, halves
 from limits import Limits
 from model_files import fitted
-from probprop.estimators.cv import policy
 from probprop.estimators.regressor import PBPRegressor
 
 settings.register_profile("probprop", deadline=None)  # a busy machine is no failure
@@ -63,9 +62,9 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Limits:
 
 
 @pytest.fixture
-def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_epochs(limits: Limits) -> None:
     """Let `budget="fast"` make 8 and 16 epochs."""
-    monkeypatch.setitem(policy.BUDGETS, "fast", (8, 16))
+    limits.epochs_of_fast(8, 16)
 
 
 @pytest.fixture

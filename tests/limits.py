@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from probprop import Candidate
-from probprop.cli import arguments, cost, output
+from probprop.cli import arguments, cost, judging, output
 from probprop.data import fitting, scratch, shards
 from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
+from probprop.report import live
 from probprop.table import read
 
 FEW = (Candidate(None, (3,), 10.0), Candidate(4, (3,), 10.0))  # small, so that they take no time
@@ -26,6 +27,10 @@ class Limits:
         """Set constants of the search by their names in lower case."""
         for name, value in constants.items():
             self._patch.setattr(policy, name.upper(), value)
+
+    def epochs_of_fast(self, *numbers: int) -> None:
+        """Let the rungs of `budget="fast"` make these numbers of epochs."""
+        self._patch.setitem(policy.BUDGETS, "fast", numbers)
 
     def large_from(self, n_samples: int, *, held_out: int = 20_000, as_if: int = 20) -> None:
         """Let the search treat tables as large from `n_samples` samples."""
@@ -51,6 +56,14 @@ class Limits:
         """Leave no room for rows in memory, and make partitions of a few dozen rows."""
         self._patch.setattr(shards, "COPIES", 10**9)
         self._patch.setattr(scratch, "PARTITION_BYTES", partition_bytes)
+
+    def sampled_for_a_report(self, n_rows: int) -> None:
+        """Let scores of a table in chunks keep at most `n_rows` for the figures of its report."""
+        self._patch.setattr(judging, "MOST_SAMPLED", n_rows)
+
+    def numbers_in_a_page(self, n: int) -> None:
+        """Let what-if pages have models of at most `n` numbers."""
+        self._patch.setattr(live, "MOST_NUMBERS", n)
 
     def tables_above_memory(self) -> None:
         """Let the commands treat every table as one of 12 GB."""

@@ -26,7 +26,6 @@ from probprop import (
 from probprop.cli import application
 from probprop.data import scratch
 from probprop.data.scratch import LEAST
-from probprop.estimators.cv import policy
 from probprop.table import fit_table_model
 
 pytestmark = [
@@ -65,8 +64,8 @@ def client() -> Iterator[Client]:
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(policy.BUDGETS, "fast", (1, 2))
+def small(limits: Limits, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limits.epochs_of_fast(1, 2)
     monkeypatch.chdir(tmp_path)
     frame = rows()
     frame[:60].to_csv("0.csv", index=False)

@@ -3,20 +3,26 @@
 `python tools/cross_compile.py` needs the extra `cross` (zig's clang, with the headers and libraries
 of all targets). For every target it compiles each instruction set of the kernel, and links a small
 program, tools/cross_compile.cpp. The program runs natively, in qemu's user mode emulation or in
-wine, where these are installed, and must print the same numbers everywhere. The
-bindings are compiled and linked too where the headers of this Python fit: not for Windows.
+wine, where these are installed, and must print the same numbers everywhere. With `--bindings` the
+whole extension module is linked, for the stable ABI: with Python 3.12 or newer. With `--wheel W`,
+where W is a wheel of this machine, its Python files and each target's module become a wheel in the
+same folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import zipfile
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -39,11 +45,11 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Target:
-    """A platform, by zig's name and by the commands of which one may run its programs."""
+    """A platform: zig's name, the tag of its wheels, and the commands that may run its programs."""
 
     triple: str
+    tag: str
     runners: tuple[tuple[str, ...], ...] = ()
-    bindings: bool = True
 
     @property
     def architecture(self) -> str:
@@ -53,19 +59,36 @@ class Target:
 
 QEMU_ARM = (("qemu-aarch64-static",), ("qemu-aarch64",))
 TARGETS = {
-    "win-amd64": Target("x86_64-windows-gnu", (("wine",), ("wine64",)), bindings=False),
-    "win-arm64": Target("aarch64-windows-gnu", bindings=False),
-    "musllinux-x86_64": Target("x86_64-linux-musl", ((),)),
-    "musllinux-aarch64": Target("aarch64-linux-musl", QEMU_ARM),
-    "macos-x86_64": Target("x86_64-macos.11.0"),
-    "macos-arm64": Target("aarch64-macos.11.0"),
+    "win-amd64": Target("x86_64-windows-gnu", "win_amd64", (("wine",), ("wine64",))),
+    "win-arm64": Target("aarch64-windows-gnu", "win_arm64"),
+    "manylinux-aarch64": Target("aarch64-linux-gnu.2.28", "manylinux_2_28_aarch64"),
+    "musllinux-x86_64": Target("x86_64-linux-musl", "musllinux_1_2_x86_64", ((),)),
+    "musllinux-aarch64": Target("aarch64-linux-musl", "musllinux_1_2_aarch64", QEMU_ARM),
+    "macos-x86_64": Target("x86_64-macos.11.0", "macosx_11_0_x86_64"),
+    "macos-arm64": Target("aarch64-macos.11.0", "macosx_11_0_arm64"),
 }
 REFERENCE = "musllinux-x86_64"  # whose numbers the others must have
 
+# What the headers of the stable ABI ask of Windows' own pyconfig.h.
+WINDOWS = """
+#define MS_WIN32
+#define MS_WIN64
+#define MS_WINDOWS
+#define Py_ENABLE_SHARED 1
+#define HAVE_DECLSPEC_DLL
+#define SIZEOF_VOID_P 8
+#define SIZEOF_SIZE_T 8
+#define SIZEOF_TIME_T 8
+#define SIZEOF_INT 4
+#define SIZEOF_LONG 4
+#define SIZEOF_LONG_LONG 8
+#define SIZEOF_WCHAR_T 2
+"""
 
-def zig(*arguments: str | Path) -> None:
-    """Run zig's C++ compiler."""
-    command = [sys.executable, "-m", "ziglang", "c++", *map(str, arguments)]
+
+def zig(*arguments: str | Path, tool: str = "c++") -> None:
+    """Run zig's C++ compiler, or another of its tools."""
+    command = [sys.executable, "-m", "ziglang", tool, *map(str, arguments)]
     subprocess.run(command, cwd=ROOT, check=True)
 
 
@@ -90,17 +113,66 @@ def objects_of(target: Target, folder: Path, levels: Collection[str] | None = No
         return list(pool.map(compiled, reversed(units)))  # the slow ones first
 
 
-def link_bindings(target: Target, objects: Sequence[Path], folder: Path) -> None:
+def windows_python(target: Target, folder: Path) -> tuple[Path, Path]:
+    """Return headers as on Windows, and an import library of python3.dll made from them."""
+    include = folder / "include"
+    if not include.exists():
+        ignored = shutil.ignore_patterns("pyconfig.h")
+        shutil.copytree(sysconfig.get_path("include"), include, ignore=ignored)
+        (include / "pyconfig.h").write_text(WINDOWS)
+    headers = "".join(path.read_text() for path in include.glob("*.h"))
+    declared = re.findall(r"PyAPI_(FUNC|DATA)\([^()]*\)\s*\**(\w+)", headers)
+    names = sorted({name + " DATA" * (kind == "DATA") for kind, name in declared})
+    definitions, library = folder / "python3.def", folder / "libpython3.a"
+    definitions.write_text("\n".join(["LIBRARY python3.dll", "EXPORTS", *names, ""]))
+    machine = {"x86_64": "i386:x86-64", "aarch64": "arm64"}[target.architecture]
+    zig("-m", machine, "-d", definitions, "-l", library, tool="dlltool")
+    return include, library
+
+
+def link_bindings(target: Target, objects: Sequence[Path], folder: Path) -> Path:
     """Link the whole extension module; its Python symbols are left to the interpreter."""
     import nanobind
 
+    if sys.version_info < (3, 12):
+        raise SystemExit("the bindings need the headers of Python 3.12 or newer")
     source = Path(nanobind.source_dir()) / "nb_combined.cpp"
     robin_map = source.parents[1] / "ext" / "robin_map" / "include"
-    includes = (nanobind.include_dir(), robin_map, sysconfig.get_path("include"))
-    undefined = ("-undefined", "dynamic_lookup") if "macos" in target.triple else ()
-    zig(f"--target={target.triple}", *FLAGS, "-fPIC", "-shared", "-fvisibility=hidden", "-w",
+    include, name = Path(sysconfig.get_path("include")), "_kernel.abi3.so"
+    rest: tuple[str | Path, ...] = ("-fPIC",)
+    if "macos" in target.triple:
+        rest = ("-fPIC", "-undefined", "dynamic_lookup")
+    elif "windows" in target.triple:
+        include, library = windows_python(target, folder)
+        name, rest = "_kernel.pyd", (library,)
+    includes = (nanobind.include_dir(), robin_map, include)
+    zig(f"--target={target.triple}", *FLAGS, "-DPy_LIMITED_API=0x030C0000", "-DNDEBUG", "-shared",
+        "-fvisibility=hidden", "-fno-strict-aliasing", "-s", "-w",
         *(f"-I{path}" for path in includes), *sorted((ROOT / "cpp").glob("bindings*.cpp")),
-        source, *objects, *undefined, "-o", folder / "_kernel.so")  # fmt: skip
+        source, *objects, *rest, "-o", folder / name)  # fmt: skip
+    return folder / name
+
+
+def write_wheel(target: Target, module: Path, own: Path) -> Path:
+    """Write the wheel of a target beside the wheel `own` of this machine."""
+    name, version = own.name.split("-")[:2]
+    path = own.with_name(f"{name}-{version}-cp312-abi3-{target.tag}.whl")
+    record = f"{name}-{version}.dist-info/RECORD"
+    lines = []
+    with zipfile.ZipFile(own) as source, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        files = {i.filename: source.read(i) for i in source.infolist() if not i.is_dir()}
+        files = {k: v for k, v in files.items() if not re.search(r"_kernel\.[\w-]*\.?(so|pyd)$", k)}
+        files[f"{name}/{module.name}"] = module.read_bytes()
+        tags = record.replace("RECORD", "WHEEL")
+        tag = f"Tag: cp312-abi3-{target.tag}".encode()
+        files[tags] = re.sub(rb"Tag: [^\r\n]*", tag, files[tags])
+        del files[record]
+        for file, content in files.items():
+            wheel.writestr(file, content)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
+            lines.append(f"{file},sha256={digest.rstrip('=')},{len(content)}\n")
+        wheel.writestr(record, "".join([*lines, f"{record},,\n"]))
+    return path
 
 
 def output_of(target: Target, program: Path) -> str | None:
@@ -149,6 +221,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--bindings", action="store_true", help="also link the Python module")
+    parser.add_argument(
+        "--wheel", type=Path, help="wheel of this machine; make the targets' wheels"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.targets) - set(TARGETS):
         parser.error(f"unknown targets {sorted(unknown)}; choose from {', '.join(TARGETS)}")
@@ -158,9 +233,11 @@ def main() -> None:
             target, folder = TARGETS[name], Path(scratch, name)
             program = build(target, folder)
             done = "compiled and linked"
-            if arguments.bindings and target.bindings:
-                link_bindings(target, sorted(folder.glob("*.o")), folder)
+            if arguments.bindings or arguments.wheel:
+                module = link_bindings(target, sorted(folder.glob("*.o")), folder)
                 done += ", with the bindings"
+                if arguments.wheel:
+                    done += f", in {write_wheel(target, module, arguments.wheel)}"
             output = output_of(target, program)
             expected = expected or output
             if expected is None:

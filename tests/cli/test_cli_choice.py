@@ -103,17 +103,9 @@ def test_weights_and_missing_values_work(capfd: Captured) -> None:
 
 
 @pytest.mark.parametrize("options", ["--budget fast", "--budget good", "--budget best", ""])
-def test_the_budget_is_for_the_one_fit(monkeypatch: pytest.MonkeyPatch, options: str) -> None:
-    given = []
-    fit = PBPRegressorCV.fit
-
-    def spied(self: PBPRegressorCV, *args: Any, **options: Any) -> Any:
-        given.append(self.budget)
-        return fit(self, *args, **options)
-
-    monkeypatch.setattr(PBPRegressorCV, "fit", spied)
+def test_the_budget_is_for_the_fit(options: str) -> None:
     assert call(f"{FIT} {options} -q") == 0
-    assert given == [options.removeprefix("--budget ") or "good"]
+    assert saved().budget == (options.removeprefix("--budget ") or "good")
 
 
 def test_update_and_info_show_the_calibration(capfd: Captured) -> None:

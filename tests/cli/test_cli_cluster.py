@@ -10,10 +10,10 @@ import pytest
 
 from dask_clusters import in_files, processes, table
 from interruptions import Steps
+from limits import Limits
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
 from probprop.data import fit
-from probprop.estimators.cv import policy
 from probprop.facts import choice_in_words
 
 
@@ -48,9 +48,9 @@ def test_fit_on_a_cluster(tmp_path: Path, capfd) -> None:
 
 @pytest.mark.process
 def test_hyperparameters_are_selected_on_a_cluster_and_scored_out_of_fold(
-    tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd, limits: Limits
 ) -> None:
-    monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
+    limits.epochs_of_fast(4, 8)
     frame = table(1000).assign(label=lambda f: np.where(f["y"] > 50.0, "high", "low"))
     pattern = in_files(frame.drop(columns="y"), tmp_path / "data", 2)
     model, page = tmp_path / "m.pbp", tmp_path / "r.html"
@@ -101,9 +101,9 @@ def test_a_fit_resumes_from_its_checkpoint(tmp_path: Path, capfd) -> None:
 
 
 def test_a_comparison_resumes_from_its_checkpoint(
-    tmp_path: Path, capfd, steps: Steps, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd, steps: Steps, limits: Limits
 ) -> None:
-    monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
+    limits.epochs_of_fast(4, 8)
     data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
     table(300).to_csv(data, index=False)
     command = ["fit", str(data), "--target", "y", "--checkpoint", str(kept), "-o", str(out)]

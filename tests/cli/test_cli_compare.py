@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from cli_tables import call, homes
 from probprop import PBPRegressor
-from probprop.cli import comparing, methods
+from probprop.cli import methods
 from probprop.cli.application import run as run_command
 from probprop.cli.comparing import NO_LEAD, Lead, splitter, verdict
 from probprop.cli.methods import Method
@@ -116,15 +116,28 @@ def test_the_last_line_is_the_baseline(capfd: Captured) -> None:
 
 
 class Failing(BayesianRidge):
+    error: BaseException = FloatingPointError("not\ntoday")
+
     def fit(self, X: object, y: object) -> Any:
-        raise FloatingPointError("not\ntoday")
+        raise self.error
 
 
-def test_one_method_that_fails_does_not_end_the_others(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing = {"Failing": Method("Failing", lambda job: Failing())}
-    monkeypatch.setitem(methods.KNOWN, "regression", methods.KNOWN["regression"] | failing)
+class Interrupted(Failing):
+    error = KeyboardInterrupt()
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command know the methods `Failing` and `Interrupted`."""
+    more = {
+        kind.__name__: Method(kind.__name__, lambda job, kind=kind: kind())
+        for kind in (Failing, Interrupted)
+    }
+    monkeypatch.setitem(methods.KNOWN, "regression", methods.KNOWN["regression"] | more)
+
+
+@pytest.mark.usefixtures("known")
+def test_one_method_that_fails_does_not_end_the_others(capfd: Captured) -> None:
     assert compare("--splits", "2", "--method", "Failing") == 0
     out, err = capfd.readouterr()
     assert "Failing could not be run: FloatingPointError: not today\n" in err
@@ -190,12 +203,9 @@ def test_too_few_rows_are_refused(capfd: Captured) -> None:
     assert "12 rows are too few to compare methods" in capfd.readouterr().err
 
 
-def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(comparing, "_scores", interrupt)
-    assert compare("--splits", "1") == 130
+@pytest.mark.usefixtures("known")
+def test_ctrl_c_ends_it_with_one_line(capfd: Captured) -> None:
+    assert compare("--splits", "1", "--method", "Interrupted") == 130
     assert capfd.readouterr().err.endswith(
         "error: interrupted; every file is complete or as it was\n"
     )

@@ -19,7 +19,6 @@ from block_rows import interrupt
 from cli_tables import call, homes, write_homes
 from limits import Limits
 from probprop.cli import judging, output
-from probprop.estimators.cv import policy
 from probprop.inference.posterior import flat
 
 Captured = pytest.CaptureFixture[str]
@@ -99,9 +98,9 @@ def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> Non
 
 @pytest.mark.usefixtures("too_large")
 def test_hyperparameters_are_selected_with_weights_and_reported(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+    capfd: Captured, limits: Limits
 ) -> None:
-    monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
+    limits.epochs_of_fast(4, 8)
     frame = homes()[:500].assign(n=lambda f: np.arange(len(f)) % 4)
     frame.to_csv("homes.csv", index=False)
     plain = FIT.replace("--hidden-layer-sizes 10 --n-epochs 3", "--budget fast --weight n")
@@ -123,10 +122,10 @@ def test_hyperparameters_are_selected_with_weights_and_reported(
 @pytest.mark.usefixtures("too_large")
 @pytest.mark.parametrize("rows_left", [0, 400])
 def test_files_that_change_after_the_fit_leave_the_model(
-    capfd: Captured, monkeypatch: pytest.MonkeyPatch, rows_left: int
+    capfd: Captured, limits: Limits, monkeypatch: pytest.MonkeyPatch, rows_left: int
 ) -> None:
     """They are read once more for the out-of-fold rows, when the model is on disk."""
-    monkeypatch.setitem(policy.BUDGETS, "fast", (1, 2))
+    limits.epochs_of_fast(1, 2)
     written = output.save_fitted
 
     def saved(*arguments: object) -> None:
@@ -240,7 +239,7 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
     assert parts.pop("baseline") == whole.pop("baseline")
     assert parts.pop("left_out") == whole.pop("left_out") == {}
     assert parts == pytest.approx(whole, rel=1e-12)
-    monkeypatch.setattr(judging, "MOST_SAMPLED", 100)
+    limits.sampled_for_a_report(100)
     assert evaluated() == evaluated()
     assert call("evaluate homes.pbp homes.csv --report page.html") == 0
     assert "of 100 samples (empirical coverage" in Path("page.html").read_text()

@@ -10,6 +10,7 @@ import pytest
 
 from browser import NEEDS_CHROMIUM, Browser
 from cli_tables import call, write_homes
+from limits import Limits
 
 FIT = (
     "fit homes.csv --target price --drop id --fast --n-epochs 3 --hidden-layer-sizes 8 -q -o m.pbp"
@@ -67,10 +68,8 @@ def test_report_writes_what_is_requested(capfd: pytest.CaptureFixture[str]) -> N
     assert not Path("no-target.html").exists()
 
 
-def test_a_model_that_is_too_large_has_a_sentence_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    from probprop.report import live
-
-    monkeypatch.setattr(live, "MOST_NUMBERS", 10)
+def test_a_model_that_is_too_large_has_a_sentence_instead(limits: Limits) -> None:
+    limits.numbers_in_a_page(10)
     assert call(FIT) == 0
     assert call("report m.pbp sold.csv -o r.html") == 0
     text = Path("r.html").read_text()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
+from probprop_lab.datasets.registry import SOURCES, Source
 from probprop_lab.experiments.harness import benchmark, methods
 
 
@@ -19,6 +21,12 @@ def every_split_is(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[np.nda
         monkeypatch.setattr(benchmark, "load_split", lambda dataset, split: parts)
 
     return replace
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Source], None]:
+    """Registers a set of data under a name."""
+    return partial(monkeypatch.setitem, SOURCES)
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
 from interruptions import Steps, Stop
 from limits import Limits
 from probprop import Candidate
-from probprop.estimators.cv import policy
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
@@ -143,12 +142,10 @@ print("".join(posterior.flat(m.posterior_.m_w).tobytes().hex() for m in model.es
 """
 
 
-def test_a_stage_with_more_epochs_than_its_rung_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stage_with_more_epochs_than_its_rung_is_refused(tmp_path: Path, limits: Limits) -> None:
     path = tmp_path / "c"
     small().fit(X, Y, checkpoint=path)
-    monkeypatch.setitem(policy.BUDGETS, "fast", (4, 8))
+    limits.epochs_of_fast(4, 8)
     with pytest.raises(CheckpointError, match="does not have the epochs that it made"):
         small().fit(X, Y, checkpoint=path)
 

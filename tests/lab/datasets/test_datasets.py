@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from probprop_lab.datasets import DataError, parse, store
 from probprop_lab.datasets.registry import SOURCES, Source
 
 DATA = os.environ.get("PROBPROP_DATA")
+Known = Callable[[str, Source], None]
 
 # sha256 of X and of y as little-endian float64 in C order.
 PARSED = """
@@ -57,13 +59,13 @@ def made_source(**changes: object) -> Source:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: Known) -> Path:
     """An empty cache, no folder of data, and the set `made`."""
     monkeypatch.setenv("PROBPROP_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PROBPROP_DATA", raising=False)
     for variable in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(variable, "*")
-    monkeypatch.setitem(SOURCES, "made", made_source())
+    known("made", made_source())
     return tmp_path / "cache"
 
 
@@ -114,7 +116,7 @@ def test_every_set_says_what_it_is() -> None:
     assert [n for n in datasets.NAMES if SOURCES[n].sha256 is None] == ["year_prediction_msd"]
 
 
-def test_year_is_read_with_its_target_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_year_is_read_with_its_target_first(folder: Path, known: Known) -> None:
     random = np.random.RandomState(1)
     years, features = random.randint(1922, 2012, 50), random.normal(0, 50, (50, 90)).round(5)
     lines = [
@@ -126,7 +128,7 @@ def test_year_is_read_with_its_target_first(folder: Path, monkeypatch: pytest.Mo
     with pytest.raises(DataError, match=r"YearPredictionMSD.txt.*\(50, 91\).*\(515345, 91\)"):
         datasets.load("year_prediction_msd")
     small = replace(SOURCES["year_prediction_msd"], shape=(50, 91), n_train=45)
-    monkeypatch.setitem(SOURCES, "year_prediction_msd", small)
+    known("year_prediction_msd", small)
     data = datasets.load("year_prediction_msd")
     np.testing.assert_array_equal(data.y, years)
     np.testing.assert_array_equal(data.X, features)
@@ -195,15 +197,13 @@ def test_a_sheet_is_taken_by_name_without_what_is_empty(tmp_path: Path) -> None:
         parse.read_sheet(path)
 
 
-def test_columns_are_rounded_half_up_where_the_source_says(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_are_rounded_half_up_where_the_source_says(folder: Path, known: Known) -> None:
     raw = b"0.25 0.35 2.675\n1 2 -1.005\n"
     (folder / "made.data").write_bytes(raw)
     source = made_source(
         sha256=None, shape=(2, 3), feature_names=("a", "b"), decimals=(1, 2), parsed_sha256=None
     )
-    monkeypatch.setitem(SOURCES, "made", source)
+    known("made", source)
     data = datasets.load("made")
     np.testing.assert_array_equal(data.X, [[0.3, 0.4], [1.0, 2.0]])
     np.testing.assert_array_equal(data.y, [2.68, -1.01])
@@ -237,15 +237,13 @@ def test_a_wrong_file_is_an_error_and_not_used(place: str, folder: Path, cache: 
     assert path.read_bytes() == wrong
 
 
-def test_what_is_parsed_to_other_numbers_is_an_error(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_parsed_to_other_numbers_is_an_error(folder: Path, known: Known) -> None:
     X, y = TABLE[:, :3], TABLE[:, 3]
     right = store.array_hashes(X, y)
-    monkeypatch.setitem(SOURCES, "made", made_source(parsed_sha256=right))
+    known("made", made_source(parsed_sha256=right))
     assert_is_made(datasets.load("made"))
     other = (right[0], right[0])
-    monkeypatch.setitem(SOURCES, "made", made_source(parsed_sha256=other))
+    known("made", made_source(parsed_sha256=other))
     with pytest.raises(DataError, match="other numbers"):
         datasets.load("made")
 
@@ -254,11 +252,9 @@ def refuse(path: Path) -> np.ndarray:
     raise AssertionError(f"{path} was parsed again")
 
 
-def test_what_was_parsed_is_kept_and_enough(
-    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_parsed_is_kept_and_enough(folder: Path, cache: Path, known: Known) -> None:
     datasets.load("made")
-    monkeypatch.setitem(SOURCES, "made", made_source(read=refuse))
+    known("made", made_source(read=refuse))
     assert_is_made(datasets.load("made"))
     (folder / "made.data").unlink()
     [kept] = cache.rglob("*.npz")
@@ -363,9 +359,9 @@ def test_data_list_says_what_there_is(folder: Path, capfd: pytest.CaptureFixture
 
 
 def test_data_fetch_continues_after_a_failure(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    folder: Path, known: Known, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(SOURCES, "absent", made_source(file="absent.data"))
+    known("absent", made_source(file="absent.data"))
     assert run(["data", "fetch", "absent", "made"]) == 1
     out, err = capfd.readouterr()
     assert out == "made: 30 rows, 3 features; target y; license: none stated\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_datasets import DATA, RAW, TABLE, assert_is_made, cache, made_source
+from test_datasets import DATA, RAW, TABLE, Known, assert_is_made, cache, made_source
 
 from probprop_lab import datasets
 from probprop_lab.datasets import DataError, store
@@ -96,8 +96,8 @@ def zipped(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -
 ZIP = zipped({"Readme.txt": b"what it is", "made.data": RAW})
 
 
-def register(monkeypatch: pytest.MonkeyPatch, address: str, **changes: object) -> None:
-    monkeypatch.setitem(SOURCES, "made", made_source(address=address, **changes))
+def register(known: Known, address: str, **changes: object) -> None:
+    known("made", made_source(address=address, **changes))
 
 
 def left_in(folder: Path) -> list[str]:
@@ -113,10 +113,8 @@ GOOD = {
 
 
 @pytest.mark.parametrize("where", GOOD)
-def test_a_member_is_downloaded_once(
-    where: str, server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    register(monkeypatch, server.serve("/made+set.zip", GOOD[where]))
+def test_a_member_is_downloaded_once(where: str, server: Server, cache: Path, known: Known) -> None:
+    register(known, server.serve("/made+set.zip", GOOD[where]))
     for _ in range(2):
         assert_is_made(datasets.load("made"))
     assert server.requests == ["/made+set.zip"]
@@ -125,44 +123,40 @@ def test_a_member_is_downloaded_once(
 
 
 @pytest.mark.parametrize("name", datasets.NAMES[:-1])
-def test_the_real_files_come_through(
-    name: str, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_real_files_come_through(name: str, server: Server, known: Known) -> None:
     if not DATA:
         pytest.skip("set PROBPROP_DATA to the folder of the raw benchmark files")
     raw, source = Path(DATA, SOURCES[name].file).read_bytes(), SOURCES[name]
     body = raw if source.member is None else zipped({f"set/{source.member}": raw})
     address = server.serve("/real", body)
-    monkeypatch.setitem(SOURCES, name, replace(source, address=address))
+    known(name, replace(source, address=address))
     data = datasets.load(name)
     assert store.array_hashes(data.X, data.y) == source.parsed_sha256
     assert server.requests == ["/real"]
 
 
 def test_a_member_is_stored_under_the_name_of_the_file(
-    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, cache: Path, known: Known
 ) -> None:
     address = server.serve("/a.zip", zipped({"data.txt": RAW}))
-    register(monkeypatch, address, member="data.txt")
+    register(known, address, member="data.txt")
     assert_is_made(datasets.load("made"))
     assert (cache / "made.data").read_bytes() == RAW
-    register(monkeypatch, server.address("/none.zip"), member="data.txt", sha256="0" * 64)
+    register(known, server.address("/none.zip"), member="data.txt", sha256="0" * 64)
     (cache / "made.data").unlink()
     with pytest.raises(DataError, match=r"put data.txt from the zip under the name made.data"):
         datasets.load("made")
 
 
-def test_a_file_without_a_zip(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, server.serve("/made.data", RAW), member=None)
+def test_a_file_without_a_zip(server: Server, known: Known) -> None:
+    register(known, server.serve("/made.data", RAW), member=None)
     assert_is_made(datasets.load("made"))
 
 
-def test_a_file_of_unknown_hash_is_checked_by_its_shape(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    register(monkeypatch, server.serve("/a.zip", ZIP), sha256=None)
+def test_a_file_of_unknown_hash_is_checked_by_its_shape(server: Server, known: Known) -> None:
+    register(known, server.serve("/a.zip", ZIP), sha256=None)
     assert_is_made(datasets.load("made"))
-    register(monkeypatch, server.address("/a.zip"), sha256=None, shape=(31, 4))
+    register(known, server.address("/a.zip"), sha256=None, shape=(31, 4))
     with pytest.raises(DataError, match=r"shape \(30, 4\) instead of \(31, 4\)"):
         datasets.load("made")
 
@@ -188,7 +182,7 @@ def test_a_terminal_shows_how_much_has_come(
     assert screen.getvalue().endswith("\r\x1b[K")  # nothing is left of it
 
 
-def test_a_slow_server_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_server_is_waited_for(server: Server, known: Known) -> None:
     def trickle(handler: BaseHTTPRequestHandler) -> None:
         sending(b"", len(ZIP))(handler)
         for start in range(0, len(ZIP), 100):
@@ -196,7 +190,7 @@ def test_a_slow_server_is_waited_for(server: Server, monkeypatch: pytest.MonkeyP
             handler.wfile.flush()
             time.sleep(0.02)
 
-    register(monkeypatch, server.serve("/a.zip", trickle))
+    register(known, server.serve("/a.zip", trickle))
     assert_is_made(datasets.load("made"))
 
 
@@ -215,10 +209,10 @@ BAD: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize("how", BAD)
 def test_a_bad_download_is_explained_and_leaves_nothing(
-    how: str, server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, server: Server, cache: Path, known: Known
 ) -> None:
     answer, reason = BAD[how]
-    register(monkeypatch, server.serve("/a.zip", answer))
+    register(known, server.serve("/a.zip", answer))
     assert_explained(server.address("/a.zip"), reason, cache)
     server.serve("/a.zip", ZIP)  # and does not block a good one
     assert_is_made(datasets.load("made"))
@@ -232,10 +226,8 @@ def assert_explained(address: str, reason: str, cache: Path) -> None:
     assert left_in(cache) == []
 
 
-def test_a_wrong_file_without_a_zip(
-    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    register(monkeypatch, server.serve("/made.data", b"<html></html>"), member=None)
+def test_a_wrong_file_without_a_zip(server: Server, cache: Path, known: Known) -> None:
+    register(known, server.serve("/made.data", b"<html></html>"), member=None)
     with pytest.raises(
         DataError, match=r"downloaded is not used, its sha256 is .*put made.data in"
     ):
@@ -243,30 +235,28 @@ def test_a_wrong_file_without_a_zip(
     assert left_in(cache) == []
 
 
-def test_an_address_that_is_gone(
-    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    register(monkeypatch, server.address("/gone.zip"))
+def test_an_address_that_is_gone(server: Server, cache: Path, known: Known) -> None:
+    register(known, server.address("/gone.zip"))
     assert_explained(server.address("/gone.zip"), "404", cache)
 
 
 def test_a_server_that_falls_silent(
-    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch, known: Known
 ) -> None:
     def stall(handler: BaseHTTPRequestHandler) -> None:
         sending(ZIP[:100], len(ZIP))(handler)
         server.stop_waiting.wait()
 
     monkeypatch.setattr(store, "TIMEOUT", 0.2)
-    register(monkeypatch, server.serve("/a.zip", stall))
+    register(known, server.serve("/a.zip", stall))
     assert_explained(server.address("/a.zip"), "the server sent nothing for 0.2 s", cache)
 
 
-def test_a_connection_that_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_is_refused(cache: Path, known: Known) -> None:
     with socket.socket() as closed:  # bound but not listening: nobody else gets the port
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/a.zip"
-        register(monkeypatch, address)
+        register(known, address)
         assert_explained(address, "there is no connection to the server", cache)
 
 
@@ -284,11 +274,9 @@ def test_offline_every_set_says_where_to_get_it_and_where_to_put_it(
             assert part in str(caught.value)
 
 
-def test_a_cache_that_cannot_be_written(
-    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written(server: Server, cache: Path, known: Known) -> None:
     cache.write_bytes(b"")  # a file where the folder would be
-    register(monkeypatch, server.serve("/a.zip", ZIP))
+    register(known, server.serve("/a.zip", ZIP))
     with pytest.raises(DataError, match=r"made.data: .*cache.*PROBPROP_DATA"):
         datasets.load("made")
 
