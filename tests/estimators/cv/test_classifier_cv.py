@@ -21,13 +21,20 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probprop import Candidate, ClassMixture, PBPClassifier, PBPClassifierCV
-from probprop.estimators.cv.calibration import LabelsOutOfFold, LogTemperature, tempered
+from probprop.estimators.cv.calibration import ClassCalibration, LabelsOutOfFold, LogTemperature
 from probprop.estimators.cv.folds import make_folds, stratified_folds
 from probprop.estimators.cv.policy import default_candidates, policy_of
 from probprop.inference.likelihoods import of_classes
 from sklearn_checks import expected_failures
 
 SMALL = [Candidate(None, (5,), 10.0)]
+
+
+def tempered(likelihood, mean, variance, temperature: float) -> ClassMixture:
+    found = ClassCalibration(temperature, 1.0, 0.0, 0.0, 0.0)
+    return found.mixture([mean], [variance], likelihood)
+
+
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
 
@@ -121,8 +128,8 @@ def outputs(n: int, K: int, sure: float) -> LabelsOutOfFold:
     drawn = m + np.sqrt(1.0 + v) * rng.standard_normal((n, K))
     likelihood = of_classes(np.arange(max(2, K)), multilabel=False)
     if K == 1:
-        return LabelsOutOfFold(likelihood, sure * m[:, 0], v[:, 0], np.sign(drawn[:, 0]))
-    return LabelsOutOfFold(likelihood, sure * m, v, drawn.argmax(axis=1).astype(float))
+        return LabelsOutOfFold(likelihood, ((sure * m[:, 0], v[:, 0]),), np.sign(drawn[:, 0]))
+    return LabelsOutOfFold(likelihood, ((sure * m, v),), drawn.argmax(axis=1).astype(float))
 
 
 @pytest.mark.parametrize("K", [1, 3])
@@ -147,7 +154,7 @@ def test_many_rows_are_represented_by_a_sample() -> None:
 
 def test_labels_that_are_all_right_do_not_freeze_it() -> None:
     two = of_classes(np.arange(2), multilabel=False)
-    rows = LabelsOutOfFold(two, np.full(50, 3.0), np.zeros(50), np.ones(50))
+    rows = LabelsOutOfFold(two, ((np.full(50, 3.0), np.zeros(50)),), np.ones(50))
     assert 0.3 < rows.factor < 1.0
 
 

@@ -20,7 +20,8 @@ def encodings(n_columns: int) -> Encodings:
 def test_bins_that_fit(n_columns: int, bins: int) -> None:
     found = encodings(n_columns)
     assert found.bins_that_fit(32) == bins
-    assert len(found.state(bins).column) <= MOST_RAMPS
+    assert found.fits((bins, False))
+    assert len(found.of((bins, False)).column) <= MOST_RAMPS
 
 
 def test_columns_of_two_values_have_no_ramps_that_count() -> None:
@@ -56,11 +57,10 @@ def test_codes_need_bins_and_few_levels() -> None:
         Candidate(codes=True)
     X = np.random.RandomState(0).randint(60, size=(400, 20)).astype(float)
     found = Encodings(X, np.dtype("float32"))
-    assert found.code_columns.all()
-    assert not found.has_codes((16, True))  # 1,200 levels
-    assert Encodings(X[:, :17], np.dtype("float32")).has_codes((16, True))
-    assert not found.has_codes((16, False))
-    assert not found.has_codes(None)
+    assert not found.fits((16, True))  # 1,200 levels
+    assert Encodings(X[:, :17], np.dtype("float32")).fits((16, True))
+    assert found.fits((16, False))
+    assert not Encodings(X + 0.5, np.dtype("float32")).fits((16, True))  # no codes
 
 
 def test_a_very_wide_table_is_fitted() -> None:

@@ -26,26 +26,12 @@ from probprop.encoding.missing import Completed, Joint, complete, learn_joint
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
 from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.cv import policy
-from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, Support
-from probprop.estimators.cv.folds import (
-    Encodings,
-    Fold,
-    HeldOut,
-    folds_in_turn,
-    make_folds,
-    two_holdout_folds,
-)
+from probprop.estimators.cv import folds as cv_folds
+from probprop.estimators.cv import policy, search
+from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, support_of
+from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.policy import Candidate, Policy
-from probprop.estimators.cv.search import (
-    Problem,
-    Search,
-    Stack,
-    Trial,
-    calibrate_joint,
-    in_a_file,
-    outputs_of,
-)
+from probprop.estimators.cv.search import Problem, Search, Stack, Trial, in_a_file, outputs_of
 from probprop.estimators.progress import Share, progress
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.shapley import BACKGROUND, evenly
@@ -231,12 +217,12 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         data = replace(data, X=Inputs(bounds.apply(given_rows)))
         if auto and n >= policy.LARGE and groups is None:
             order = rng.permutation(n)
-            data, folds = data[order], two_holdout_folds(n, rng)
+            data, folds = data[order], cv_folds.two_holdout_folds(n, rng)
         else:
             # Combinations of several labels may be many.
             stratified = is_classifier(self) and data.y.ndim == 1
             cv = policy.N_FOLDS if auto else self.cv
-            folds = make_folds(cv, X, y, groups, rng, stratified=stratified, counts=counts)
+            folds = cv_folds.make_folds(cv, X, y, groups, rng, stratified=stratified, counts=counts)
             folds = folds[: line.n_folds] if auto else folds
         n_train, n_classes = len(folds[0].train), data.likelihood.n_classes
         rungs = policy.rungs_of(self.budget, n, n_train, n_classes)
@@ -270,7 +256,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         with _as_it_was_on_failure(self):
             data = self._read(given, stream=True, classes=classes)
             n, n_folds = len(data.y), self._n_folds
-            folds = folds_in_turn(n, n_folds, self.n_samples_seen_)
+            folds = cv_folds.folds_in_turn(n, n_folds, self.n_samples_seen_)
             self.bounds_ = self.bounds_.grown(data.X.X)
             rows = complete(self.bounds_.apply(data.X.X), self.joint_)
             calibration = self._calibration_after(data, rows, folds)
@@ -509,7 +495,9 @@ def problem_of(
     joint = None if model.missing == "error" else learn_joint(X, ramps=_has_gaps(model, X))
     encodings, scorer = Encodings(X, np.dtype(model.dtype), joint), model._scorer(likelihood)
     if isinstance(scorer, RegressionScorer):
-        scorer = replace(scorer, support=Support.of(model.support, y))
+        inferred = model.support is None or isinstance(model.support, str)
+        support = support_of(model.support, y)
+        scorer = replace(scorer, support=support, support_is_given=not inferred)
     return Problem(encodings, y, folds, scorer, weights, marginalize=joint is not None)
 
 
@@ -527,7 +515,7 @@ def search_of(
     options = (line, encodings.bins_that_fit, n_classes)
     candidates = policy.read_candidates(model.candidates, model.budget, *options)
     if isinstance(model.candidates, str) and model.budget != "fast":
-        candidates += [c for c in policy.with_codes(candidates) if encodings.has_codes(c.bins)]
+        candidates += [c for c in policy.with_codes(candidates) if encodings.fits(c.bins)]
     exact = isinstance(model.candidates, str) and not is_classifier(model)
     n_threads = effective_n_jobs(model.n_jobs)
     search = Search(
@@ -570,5 +558,5 @@ def publish_stack(
     model.oof_members_ = first[:, np.newaxis] + HeldOut(found.folds).fold
     model.joint_ = problem.encodings.joint
     if _has_gaps(model, problem.encodings.X):
-        model.joint_ = calibrate_joint(found, problem, model.calibration_)
+        model.joint_ = search.calibrate_joint(found, problem, model.calibration_)
     model.likelihood_ = likelihood

@@ -1,7 +1,7 @@
 """From out-of-fold predictions to calibrated ones: a variance scaling factor, or a temperature.
 
-Regression. A network trained to convergence is over-confident, in its posterior and its noise.
-With r the residual of an out-of-fold sample, v and kappa the variances of model and noise there,
+Regression. Trained to convergence, networks are over-confident. With r the residual of an out-of-
+fold sample, v and kappa the variances of model and noise there,
 
     a^2 = (weighted) mean of r^2 / (v + kappa)
 
@@ -33,7 +33,7 @@ T, hence the name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -157,15 +157,9 @@ class OutOfFold:
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return log N(residual | 0, factor (v + kappa)) of every row, in target units."""
-        log_p = self.residual_log_p(factor)
+        z = self.residual / self.std
+        log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(self.std)
         return log_p if self.log_jacobian is None else log_p + self.log_jacobian
-
-    def residual_log_p(self, factor: float) -> FloatArray:
-        """Return the same in units of what is predicted."""
-        std = self.std
-        z = self.residual / std
-        log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
-        return log_p
 
     def targets(self, g: BoxCox | None) -> FloatArray:
         """Return the targets, in target units; g is what they were transformed by."""
@@ -221,11 +215,6 @@ class Squares:
         """
         between = (1.0 - 1.0 / self.n_members) * self.between
         return max(self.total - between, 0.5 * self.total)
-
-    @property
-    def out_of_fold(self) -> Squares:
-        """The squares that calibrate the pooled predictions themselves."""
-        return replace(self, n_members=self.n_pooled)
 
     def after(self, more: Squares) -> Squares:
         """Return the means over these rows and more."""
@@ -344,8 +333,8 @@ def learn_noise(
 
     `factor` is the a^2 of the variances in `oof`, which are not calibrated.
     """
-    n_bins, likelihood, plan = encodings.bins_that_fit(_N_BINS), Scale(), _plan(encodings.dtype)
-    rows, encoding = encodings.inputs((n_bins, False))[held_out.rows], encodings.state(n_bins)
+    bins, likelihood = (encodings.bins_that_fit(_N_BINS), False), Scale()
+    rows, plan = encodings.inputs(bins)[held_out.rows], _plan(encodings.dtype)
     y, parts = likelihood.encode(_targets(oof, factor)), held_out.fold
     if len(np.unique(parts)) == 1:
         parts = np.arange(len(y)) % _N_PARTS
@@ -369,10 +358,11 @@ def learn_noise(
         m_h[at], v_h[at] = h.mean, h.variance
     levels = levels_of(predictive(plan, whole.posterior, whole.standardizer, Inputs(rows.X)))
     h = LogScale(m_h, v_h).bounded(*levels)
-    gain = likelihood.log_p(h, y) - (oof.residual_log_p(factor) + np.log(oof.unit))
-    return LearnedNoise(
-        NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels), h, gain
-    )
+    plain = replace(oof, log_jacobian=None)
+    gain = likelihood.log_p(h, y) - (plain.log_p(factor) + np.log(oof.unit))
+    encoding: Any = encodings.of(bins)
+    learned = NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels)
+    return LearnedNoise(learned, h, gain)
 
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:
@@ -427,6 +417,11 @@ class Calibration:
         """Number of out-of-fold samples, or the sum of their weights."""
         return self.squares.n_rows
 
+    @property
+    def out_of_fold(self) -> Calibration:
+        """The calibration of predictions by one network of each stacked trial."""
+        return replace(self, squares=replace(self.squares, n_members=self.squares.n_pooled))
+
     def __repr__(self) -> str:
         noise = "the same noise everywhere" if self.noise is None else "a noise network"
         gain = "" if np.isnan(self.gain) else f" (gain {self.gain:.3g} ± {self.gain_error:.2g})"
@@ -452,24 +447,26 @@ class Calibration:
     def mixture(
         self,
         members: Moments,
-        X: Array,
+        X: Array | None = None,
         h: LogScale | None = None,
         noise_factor: FloatArray | None = None,
         weights: FloatArray | None = None,
     ) -> Mixture | TransformedMixture | Recalibrated:
         """Return the calibrated mixture of the predictions of S members, (S, n), for rows of X.
 
-        The noise of each member is (S, 1), and multiplied by `noise_factor`, (n,). h is the output
-        of the noise network for these rows, computed here if None; then X has no missing values.
-        If `weights` is None, the members have equal weights.
+        X is None for rows inside the range. The noise of each member is (S, 1), and multiplied by
+        `noise_factor`, (n,). h is the output of the noise network for these rows, computed here if
+        None; then X has no missing values. If `weights` is None, members have equal weights.
         """
         a, tail = np.sqrt(self.factor), None
-        epistemic_stds = np.hypot(a * members.epistemic_std, self.range.std(X))
-        aleatoric_stds = a * members.aleatoric_std
+        epistemic_stds, aleatoric_stds = a * members.epistemic_std, a * members.aleatoric_std
+        if X is not None:
+            epistemic_stds = np.hypot(epistemic_stds, self.range.std(X))
         if noise_factor is not None:
             aleatoric_stds = aleatoric_stds * noise_factor
         if self.noise is not None:
-            h = self.noise.log_scale(self.range.nearest(X)) if h is None else h
+            h = self.noise.log_scale(self.range.nearest(X)) if X is not None and h is None else h
+            assert h is not None
             aleatoric_stds, tail = aleatoric_stds * np.sqrt(h.factor), h.variance[np.newaxis]
         return self.law(Mixture(members.mean, epistemic_stds, aleatoric_stds, weights, tail))
 
@@ -491,33 +488,21 @@ class Calibration:
         return LogScale(*rows.moments(None, of)).bounded()
 
 
-class Support(NamedTuple):
-    """Range of the targets, in target units; an infinite end means no limit."""
+def support_of(given: Any, y: FloatArray) -> tuple[float, float]:
+    """Return the ends of the support that targets have for the parameter `support`.
 
-    low: float
-    high: float
-    is_given: bool  # whether the user gave it; else it is inferred
-
-    @classmethod
-    def of(cls, given: Any, y: FloatArray) -> Support | None:
-        """Return the support that targets have for the parameter `support`.
-
-        With "auto", targets of 0 or more have no mass below 0; if none is above 1, none above 1.
-        """
-        if given is None:
-            return None
-        if isinstance(given, str):
-            high = 1.0 if y.max() <= 1.0 else np.inf
-            return cls(0.0, high, False) if y.min() >= 0.0 else None
-        low, high = -np.inf if given[0] is None else given[0], given[1]
-        high = np.inf if high is None else high
-        bad = y[(y < low) | (y > high)]
-        if bad.size:
-            raise ValueError(
-                f"y must lie in the support, from {low} to {high}. Got {float(bad[0])}, and "
-                f"{bad.size} of {y.size} targets are outside."
-            )
-        return cls(float(low), float(high), True)
+    With "auto", targets of 0 or more have no mass below 0; if none is above 1, none above 1.
+    """
+    if given == "auto":
+        given = (0.0, 1.0 if y.max() <= 1.0 else None) if y.min() >= 0.0 else None
+    low, high = (None, None) if given is None else given
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    if (bad := y[(y < low) | (y > high)]).size:
+        raise ValueError(
+            f"y must lie in the support, from {low} to {high}. Got {float(bad[0])}, and "
+            f"{bad.size} of {y.size} targets are outside."
+        )
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -527,7 +512,8 @@ class RegressionScorer:
     likelihood: Gaussian
     transformation: BoxCox | None = None  # of the targets of the networks
     noise: Noise = "auto"
-    support: Support | None = None  # of the targets, not transformed
+    support: tuple[float, float] = (-np.inf, np.inf)  # of the targets, not transformed
+    support_is_given: bool = False  # else it is inferred
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, RegressionScorer]:
         """Return targets on the scale of a candidate, and the scorer of their predictions."""
@@ -569,11 +555,7 @@ class RegressionScorer:
         oof, g = pooled(parts, weights), self.transformation
         squares = oof.squares(len(held_out.folds))
         found = Calibration(squares, range_of(encodings.X, oof.unit), transformation=g)
-        # `a` is for these rows, each predicted by one network of each stacked trial.
-        a, tail = np.sqrt(squares.out_of_fold.factor), None
-        epistemic_stds = a * np.stack([part.epistemic_std for part in parts])
-        aleatoric_stds = a * np.stack([part.aleatoric_std for part in parts])
-        many = len(oof.mean) >= policy.MIN_ROWS_FOR_NOISE
+        h, many = None, len(oof.mean) >= policy.MIN_ROWS_FOR_NOISE
         if self.noise == "input" or (self.noise == "auto" and many):
             ours = oof.of_ensemble(squares)
             learned = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
@@ -583,14 +565,13 @@ class RegressionScorer:
             # which seven improved the log-likelihood of test rows.
             if self.noise == "input" or gain > 0.0:
                 found, h = replace(found, noise=learned.network), learned.held_out
-                aleatoric_stds = aleatoric_stds * np.sqrt(h.factor)
-                tail = h.variance[np.newaxis]
-        means = np.stack([part.mean for part in parts])
-        mixture = Mixture(means, epistemic_stds, aleatoric_stds, weights, tail)
-        base = mixture if g is None else TransformedMixture(mixture, g)
-        low, high, is_given = self.support or Support(-np.inf, np.inf, False)
-        y = np.clip(oof.targets(g), low, high)  # the rounding of residuals
-        shaped = recalibrated(base, y, held_out.fold, oof.weights, (low, high), is_given)
+        names = ("mean", "epistemic_std", "aleatoric_std")
+        members = Moments(*(np.stack([getattr(part, k) for part in parts]) for k in names))
+        # Each of these rows is predicted by one network of each stacked trial.
+        base = found.out_of_fold.mixture(members, h=h, weights=weights)
+        y = np.clip(oof.targets(g), *self.support)  # the rounding of residuals
+        given = (self.support, self.support_is_given)
+        shaped = recalibrated(base, y, held_out.fold, oof.weights, *given)  # type: ignore[arg-type]
         if shaped is None:
             return Calibrated(found, base)
         return Calibrated(replace(found, recalibration=shaped.recalibration), shaped)
@@ -626,13 +607,13 @@ class LabelsOutOfFold:
     """Out-of-fold outputs and labels."""
 
     likelihood: LabelLikelihood
-    mean: FloatArray  # of the outputs in units of their noise, not calibrated, (n,) or (n, K)
-    variance: FloatArray
+    # Moments of the outputs by each stacked trial, (n,) or (n, K), in units of their noise and not
+    # calibrated.
+    outputs: tuple[tuple[FloatArray, FloatArray], ...]
     y: Array  # labels, as the likelihood encodes them, (n,) or (n, K)
     weights: Weights = None
     before: LogTemperature = LogTemperature()  # prior, without these rows
-    beside: tuple[LabelsOutOfFold, ...] = ()  # predictions of the same rows by other stacked trials
-    shares: FloatArray | None = None  # stacking weights of all of them
+    shares: FloatArray | None = None  # stacking weights of the trials
 
     @property
     def factor(self) -> float:
@@ -654,40 +635,26 @@ class LabelsOutOfFold:
         """Number of rows, or the sum of their weights."""
         return float(len(self.y) if self.weights is None else self.weights.sum())
 
-    def predictive(self, temperature: float = 1.0) -> ClassMixture:
-        """Return the probabilities of the labels of every row at that temperature."""
-        outputs = ((part.mean, part.variance) for part in (self, *self.beside))
-        each = [tempered(self.likelihood, *own, temperature) for own in outputs]
-        return ClassMixture.of(each, self.shares)
-
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return the log probability of the labels of every row at that temperature, (n,)."""
-        parts = (self, *self.beside)
-        outputs = [(part.mean / np.sqrt(factor), part.variance) for part in parts]
+        outputs = [(mean / np.sqrt(factor), v) for mean, v in self.outputs]
         return self.likelihood.log_p_of_outputs(outputs, self.y, ENGINES["native"], self.shares)
 
     @property
     def _some(self) -> LabelsOutOfFold:
         n_rows = max(_FEWEST_ROWS, _MOST_TERMS // self.likelihood.n_outputs**2)
-        if self.mean.ndim == 1 or len(self.y) <= n_rows:
+        if self.outputs[0][0].ndim == 1 or len(self.y) <= n_rows:
             return self
         at = np.linspace(0, len(self.y) - 1, n_rows).astype(int)
-        weights, y = None if self.weights is None else self.weights[at], self.y[at]
-        first, *others = (
-            replace(part, mean=part.mean[at], variance=part.variance[at], y=y)
-            for part in (self, *self.beside)
-        )
-        return replace(first, weights=weights, beside=tuple(others))
+        weights = None if self.weights is None else self.weights[at]
+        outputs = tuple((mean[at], variance[at]) for mean, variance in self.outputs)
+        return replace(self, outputs=outputs, y=self.y[at], weights=weights)
 
 
-def tempered(
-    likelihood: LabelLikelihood, mean: FloatArray, variance: FloatArray, temperature: float
-) -> ClassMixture:
-    """Return the probabilities of labels at a temperature T, given outputs.
-
-    In units of the noise, whose variance is T, the variance of the outputs is unchanged.
-    """
-    return likelihood.of_outputs(mean / np.sqrt(temperature), variance, ENGINES["native"])
+def _together(parts: Sequence[LabelsOutOfFold], weights: FloatArray) -> LabelsOutOfFold:
+    """Return predictions of the same rows by several stacked trials."""
+    outputs = tuple(output for part in parts for output in part.outputs)
+    return replace(parts[0], outputs=outputs, shares=weights)
 
 
 @dataclass(frozen=True)
@@ -726,8 +693,7 @@ class ClassCalibration:
     ) -> ClassCalibration:
         """Return the calibration after more rows; the posterior of log T is their prior."""
         before = LogTemperature(float(np.log(self.temperature)), self.precision)
-        oof = replace(parts[0], beside=tuple(parts[1:]), shares=weights)
-        known = replace(oof, before=before)
+        oof = replace(_together(parts, weights), before=before)
         n_rows = self.n_rows + oof.n_rows
         share = oof.n_rows / n_rows
 
@@ -736,22 +702,23 @@ class ClassCalibration:
             return loss + share * (new - loss)
 
         losses = running(self.log_loss, self.temperature), running(self.raw_log_loss, 1.0)
-        return ClassCalibration(known.factor, known.belief.precision, *losses, n_rows)
+        return ClassCalibration(oof.factor, oof.belief.precision, *losses, n_rows)
 
     def mixture(
         self,
-        mean: FloatArray,
-        variance: FloatArray,
+        mean: Iterable[FloatArray],
+        variance: Iterable[FloatArray],
         likelihood: LabelLikelihood,
         weights: FloatArray | None = None,
     ) -> ClassMixture:
         """Return the mixture of S members at the temperature, with outputs (S, n) or (S, n, K).
 
-        If `weights`, (S,), is None, the members have equal weights.
+        If `weights`, (S,), is None, the members have equal weights. In units of the noise, whose
+        variance is the temperature, the variance of the outputs is unchanged.
         """
-        outputs = zip(mean, variance, strict=True)
-        each = [tempered(likelihood, m, v, self.temperature) for m, v in outputs]
-        return ClassMixture.of(each, weights)
+        a, engine = np.sqrt(self.temperature), ENGINES["native"]
+        pairs = zip(mean, variance, strict=True)
+        return ClassMixture.of([likelihood.of_outputs(m / a, v, engine) for m, v in pairs], weights)
 
 
 @dataclass(frozen=True)
@@ -766,7 +733,7 @@ class ClassificationScorer:
         """Return out-of-fold outputs and labels."""
         mean = held_out.in_order([own.mean.astype(np.float64) for own in outputs])
         variance = held_out.in_order([own.variance.astype(np.float64) for own in outputs])
-        return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
+        return LabelsOutOfFold(self.likelihood, ((mean, variance),), y, weights)
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ClassificationScorer]:
         """Return the labels unchanged: they have no scale."""
@@ -780,12 +747,13 @@ class ClassificationScorer:
         self, parts: Sequence[LabelsOutOfFold], weights: FloatArray, *_: Any
     ) -> Calibrated:
         """Find the temperature of stacked networks."""
-        oof = replace(parts[0], beside=tuple(parts[1:]), shares=weights)
-        predictive = oof.predictive(oof.factor)
-        log_p = self.likelihood.log_p(predictive, oof.y), oof.log_p()
-        loss, raw = (-weighted_mean(each, oof.weights) for each in log_p)
-        found = ClassCalibration(oof.factor, oof.belief.precision, loss, raw, oof.n_rows)
-        return Calibrated(found, predictive)
+        oof = _together(parts, weights)
+        raw = -weighted_mean(oof.log_p(), oof.weights)
+        found = ClassCalibration(oof.factor, oof.belief.precision, raw, raw, oof.n_rows)
+        means, variances = zip(*oof.outputs, strict=True)
+        predictive = found.mixture(means, variances, self.likelihood, weights)
+        loss = -weighted_mean(self.likelihood.log_p(predictive, oof.y), oof.weights)
+        return Calibrated(replace(found, log_loss=loss), predictive)
 
 
 Scorer = RegressionScorer | ClassificationScorer

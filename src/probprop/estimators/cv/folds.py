@@ -13,26 +13,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
+from probprop.encoding import piecewise
 from probprop.encoding.missing import Completed, Joint, complete
-from probprop.encoding.piecewise import (
-    PiecewiseLinear,
-    code_columns,
-    fit_piecewise,
-    one_hot_sets,
-)
+from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.policy import Bins
 from probprop.estimators.validation import check_int
+from probprop.inference import standardize
 from probprop.inference.inputs import Inputs, Samples
-from probprop.inference.standardize import (
-    Moments,
-    Standardizer,
-    fit_standardizer,
-    leaving_features,
-    measure,
-    standardizer_of,
-    with_usual_scales,
-)
+from probprop.inference.standardize import Moments, Standardizer
 
 MOST_RAMPS = 1_024  # of all columns of a table together: wide tables have fewer per column
 FEWEST_BINS = 4  # with fewer per column, columns are not encoded
@@ -182,48 +171,41 @@ class Encodings:
     X: Any  # (n, n_features): an array or `Coded`
     dtype: np.dtype[Any]  # of the weights
     joint: Joint | None = None  # completes missing values; None if there are none
-    _states: dict[tuple[int, bool], PiecewiseLinear] = field(default_factory=dict)
+    _states: dict[Bins, PiecewiseLinear | None] = field(default_factory=dict)
     _inputs: dict[Bins, Inputs] = field(default_factory=dict)
 
-    def state(self, n_bins: int, codes: bool = False) -> PiecewiseLinear:
-        """Return the encoding with that many bins, and perhaps with indicators of codes."""
-        if (n_bins, codes) not in self._states:
-            coded = self.code_columns if codes else None
-            self._states[n_bins, codes] = fit_piecewise(
-                self.X, n_bins, one_hot=self._one_hot, coded=coded
-            )
-        return self._states[n_bins, codes]
-
     def of(self, bins: Bins) -> PiecewiseLinear | None:
-        """Return the encoding of a candidate, or, without bins, that of one-hot sets alone."""
-        return self._without_ramps if bins is None else self.state(*bins)
+        """Return the encoding of a candidate.
 
-    @cached_property
-    def code_columns(self) -> Array:
-        """Which columns may be codes."""
-        return code_columns(self.X)
-
-    @cached_property
-    def _without_ramps(self) -> PiecewiseLinear | None:
-        """The standardized columns, of which one-hot sets are not centered; None without a set."""
-        if self._one_hot is None:
-            return None
-        return fit_piecewise(self.X, 1, centered=True, one_hot=self._one_hot)
+        Without bins, it is None if there are no one-hot sets. Otherwise columns are standardized,
+        except for these sets, which are not centered.
+        """
+        if bins not in self._states:
+            n_bins, codes = bins or (1, False)
+            coded, plain = piecewise.code_columns(self.X) if codes else None, bins is None
+            self._states[bins] = None
+            if not plain or self._one_hot is not None:
+                self._states[bins] = piecewise.fit_piecewise(
+                    self.X, n_bins, centered=plain, one_hot=self._one_hot, coded=coded
+                )
+        return self._states[bins]
 
     @cached_property
     def _one_hot(self) -> Array | None:
-        return one_hot_sets(self.X)
+        return piecewise.one_hot_sets(self.X)
 
     def bins_that_fit(self, n_bins: int) -> int:
         """Halve the number of bins until all ramps together are few; 1 means no encoding."""
-        while n_bins > 1 and len(self.state(n_bins).column) > MOST_RAMPS:
+        while n_bins > 1 and not self.fits((n_bins, False)):
             n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
         return n_bins
 
-    def has_codes(self, bins: Bins) -> bool:
-        """Whether that encoding has codes, and not too many levels of them."""
+    def fits(self, bins: Bins) -> bool:
+        """Whether that encoding has few ramps, and has codes if it should have some."""
         state = self.of(bins)
-        return state is not None and bool(state.flat.any()) and len(state.column) <= MOST_RAMPS
+        if bins is None or state is None:
+            return True
+        return len(state.column) <= MOST_RAMPS and (not bins[1] or bool(state.flat.any()))
 
     def inputs(self, bins: Bins) -> Inputs:
         """Return all rows in that encoding, with Gaussians for missing values."""
@@ -250,12 +232,13 @@ class Encodings:
     def standardizer(self, rows: Array | slice, y: Moments | None, bins: Bins) -> Standardizer:
         """Return what standardizes the rows of a fold, whose targets are measured."""
         if (state := self.of(bins)) is not None:
-            return leaving_features(state.n_outputs, y)
-        return with_usual_scales(standardizer_of(measure(self.X[rows]), y), self._spreads)
+            return standardize.leaving_features(state.n_outputs, y)
+        own = standardize.standardizer_of(standardize.measure(self.X[rows]), y)
+        return standardize.with_usual_scales(own, self._spreads)
 
     @cached_property
     def _spreads(self) -> FloatArray:
-        return fit_standardizer(self.X, None).spreads
+        return standardize.fit_standardizer(self.X, None).spreads
 
 
 def side_by_side(rows: Array) -> Array | slice:

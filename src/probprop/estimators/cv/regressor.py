@@ -25,19 +25,13 @@ from probprop.distributions.power import TransformedMixture
 from probprop.distributions.recalibrated import Recalibrated
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear, encoded
+from probprop.estimators import validation
 from probprop.estimators.base import DistributionMixin, plan_of
 from probprop.estimators.cv.base import Outputs, PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, RegressionScorer
 from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import (
-    Given,
-    TrainingData,
-    check_inputs,
-    check_int,
-    noise_factor,
-    read_values,
-)
+from probprop.estimators.validation import Given, TrainingData, check_inputs, check_int
 from probprop.inference.inputs import Inputs, Samples
 from probprop.inference.likelihoods import Gaussian, Scale
 from probprop.inference.noise import LogScale
@@ -276,11 +270,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             ``calibration_.recalibration`` is not None.
         """
         outputs = self._outputs(X)
-        members = _in_target_units(outputs, *self._target_units)
-        factor = noise_factor(self, sample_weight, outputs.rows)
-        return self.calibration_.mixture(
-            members, outputs.rows, outputs.log_scale, factor, self.weights_
-        )
+        factor = validation.noise_factor(self, sample_weight, outputs.rows)
+        members, rows = _in_target_units(outputs, *self._target_units), outputs.rows
+        return self.calibration_.mixture(members, rows, outputs.log_scale, factor, self.weights_)
 
     def predict_out_of_fold(
         self, X: ArrayLike, at: Array | slice = slice(None)
@@ -292,10 +284,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         """
         outputs, own = self._oof_outputs(X, at)
         members = _in_target_units(outputs, *(each[own, 0] for each in self._target_units))
-        squares = self.calibration_.squares.out_of_fold
-        calibration = replace(self.calibration_, squares=squares)
         h, weights = outputs.log_scale, self._group_weights
-        found = calibration.mixture(members, outputs.rows, h, weights=weights)
+        found = self.calibration_.out_of_fold.mixture(members, outputs.rows, h, weights=weights)
         left_out = getattr(self.oof_predictive_, "left_out", None)
         if isinstance(found, Recalibrated) and left_out is not None:
             return replace(found, left_out=left_out.of(at))
@@ -375,17 +365,18 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
                 "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor."
             )
         known = getattr(self, "likelihood_", None) if stream else None
-        data = read_values(self, given, known, Gaussian().noise_prior)
+        data = validation.read_values(self, given, known, Gaussian().noise_prior)
         if known is not None:
-            g, bad = self.calibration_.transformation, data.y[~(data.y > 0.0)]
-            if g is not None and bad.size:
+            if (g := self.calibration_.transformation) is None:
+                return data
+            if (bad := data.y[~(data.y > 0.0)]).size:
                 raise ValueError(
                     "The model was fitted on a Box-Cox-transformed target; y must be strictly "
                     f"positive. Got {float(bad[0])}, and {bad.size} of {data.y.size} targets are "
                     "not positive. Drop them, or fit again, with all samples or with `candidates` "
                     "without a power."
                 )
-            return data if g is None else replace(data, y=g.forward(data.y))
+            return replace(data, y=g.forward(data.y))
         if data.y.ndim > 1:
             raise ValueError(
                 f"PBPRegressorCV takes one target, but y has {data.y.shape[1]} columns. Fit one "
@@ -428,13 +419,8 @@ def _calibrated(model: PBPRegressorCV, X: Array) -> tuple[Moments, FloatArray]:
     for group, members in model.members_by_group:
         A = encoded(X, group.encoding, by_columns=True)
         each += [_sensitivity(member, A) for member in members]
-    mean, std, noise = (
-        np.stack([np.broadcast_to(getattr(s, k), len(X)) for s in each])
-        for k in ("mean", "epistemic_std", "aleatoric_std")
-    )
-    dmean_dX, dstd_dX = (
-        np.stack([getattr(s, k) for s in each]) for k in ("dmean_dX", "depistemic_std_dX")
-    )
+    names = ("mean", "epistemic_std", "aleatoric_std", "dmean_dX", "depistemic_std_dX")
+    mean, std, noise, dmean_dX, dstd_dX = (np.stack([getattr(s, k) for s in each]) for k in names)
     a, box = np.sqrt(calibration.factor), calibration.range
     epistemic_std = np.hypot(a * std, box.std(X))
     # With b = slope |d| the variance beyond the range, b db/dx_j = slope^2 d_j / scale_j.
@@ -478,14 +464,10 @@ class SampledFunction:
 
     Parameters
     ----------
-    network : SampledNetwork or SampledOutputLayer
-        f, on encoded rows.
-    member : PBPRegressor
-        The member whose mean is m.
-    bounds : InputBounds
-        Applied to x before all else.
-    encoding : PiecewiseLinear or None
-    calibration : Calibration
+    network, member : SampledNetwork or SampledOutputLayer, PBPRegressor
+        f, on encoded rows, and the member whose mean is m.
+    bounds, encoding, calibration : InputBounds, PiecewiseLinear or None, Calibration
+        Of the model; x is bounded before all else.
     slopes : ndarray of shape (n_features,)
         Drawn too, for one standard deviation of each feature, in the units that members predict.
     encoder : TableEncoder or None
@@ -518,7 +500,9 @@ class SampledFunction:
         """Return the function at X, (n, n_features), of shape (n,) in target units."""
         rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
         A, a = encoded(rows, self.encoding, by_columns=True), np.sqrt(self.calibration.factor)
-        m = self._mean(A)
+        scales = self.member.standardizer_
+        mean, _ = member_moments([(self.member.posterior_, scales)], A)
+        m = mean[0] * scales.y_scale + scales.y_mean
         f: FloatArray = m + a * (self.network(A) - m)
         f += self.calibration.range.outside(rows) @ self.slopes
         return f if g is None else g.inverse(f)
@@ -539,13 +523,6 @@ class SampledFunction:
         if g is None:
             return value, gradient
         return g.inverse(value), g.slope(value)[:, np.newaxis] * gradient
-
-    def _mean(self, A: Samples) -> FloatArray:
-        """Return the mean of the member for encoded rows, (n,), in the units that it predicts."""
-        scales = self.member.standardizer_
-        mean, _ = member_moments([(self.member.posterior_, scales)], A)
-        found: FloatArray = mean[0] * scales.y_scale + scales.y_mean
-        return found
 
     def _rows(self, X: ArrayLike) -> Array:
         if self.encoder is not None:

@@ -38,16 +38,9 @@ from probprop.estimators.cv.calibration import (
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
 from probprop.estimators.cv.policy import Bins, Candidate
 from probprop.estimators.progress import Share
+from probprop.inference import checkpoint as checkpoints
 from probprop.inference import training
-from probprop.inference.checkpoint import (
-    Checkpoint,
-    CheckpointFile,
-    check_seed,
-    checkpoint_of,
-    digest,
-    resumed,
-    settings_of,
-)
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile
 from probprop.inference.inputs import Inputs, Samples, stored
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
@@ -137,11 +130,6 @@ class Evaluation:
     def score(self) -> float:
         """Mean of the calibrated log-likelihood."""
         return weighted_mean(self.log_p, self.oof.weights)
-
-    @property
-    def n_weights(self) -> int:
-        """Number of weights of each network."""
-        return sum(m.size for m in self.fitted[0].posterior.m_w)
 
     @property
     def is_finite(self) -> bool:
@@ -276,31 +264,26 @@ def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Samples], tuple[FloatArr
 def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluation:
     """Evaluate the networks of a trial on their validation sets."""
     problem, bins = problem.seen_by(trial.trial.candidate), trial.trial.candidate.bins
-    outputs = []
+    encodings, outputs = problem.encodings, []
     for run, fold in zip(trial.runs, folds, strict=True):
-        own = _with_output_layer(run, problem, bins, fold)
-        of = outputs_of(run.plan, own)
-        outputs.append(FoldOutputs(own, *problem.encodings.moments(fold.test, bins, of)))
+        fitted, rows = run.fitted, side_by_side(fold.train)
+        if run.plan.output_layer == "full":
+            scales, X = fitted.standardizer, encodings.inputs(bins)[rows]
+            given = run.plan, fitted.posterior, scales, X, problem.y[rows], problem.weights_of(rows)
+            fitted = replace(fitted, posterior=with_output_layer(*given))
+        of = outputs_of(run.plan, fitted)
+        outputs.append(FoldOutputs(fitted, *encodings.moments(fold.test, bins, of)))
     held_out = HeldOut(folds)
     y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
         oof = problem.scorer.out_of_fold(outputs, y, weights, held_out)
         log_p = oof.log_p(oof.factor)
-    fitted = tuple(output.fitted for output in outputs)
+    networks = tuple(output.fitted for output in outputs)
     of_fold = held_out.fold == np.arange(len(folds))[:, np.newaxis]
     splits = tuple(
         weighted_mean(log_p[k], None if weights is None else weights[k]) for k in of_fold
     )
-    return Evaluation(fitted[0].epoch.n_iter, oof, fitted, trial.history, log_p, splits)
-
-
-def _with_output_layer(run: Run, problem: Problem, bins: Bins, fold: Fold) -> Fitted:
-    """Return the network of a fold, with the exact output layer if its plan has one."""
-    if run.plan.output_layer == "mean_field":
-        return run.fitted
-    rows, q, scales = side_by_side(fold.train), run.fitted.posterior, run.fitted.standardizer
-    given = problem.encodings.inputs(bins)[rows], problem.y[rows], problem.weights_of(rows)
-    return replace(run.fitted, posterior=with_output_layer(run.plan, q, scales, *given))
+    return Evaluation(networks[0].epoch.n_iter, oof, networks, trial.history, log_p, splits)
 
 
 # ---- Successive halving
@@ -368,23 +351,31 @@ def is_clear(gain: FloatArray, weights: FloatArray | None) -> bool:
 # ---- Exact output layers
 
 
-def _takes_exact_layer(trial: Running) -> bool:
-    """Return whether the trial is fit for it: the matrix of the features has to be small."""
-    if trial.best is None or not trial.trial.candidate.layers:
-        return False
-    n_inputs, *_, n_hidden, _ = trial.best.fitted[0].posterior.layer_sizes
-    return n_inputs + n_hidden <= policy.MOST_FEATURES
+def with_exact_layers(trials: Sequence[Running], problem: Problem) -> list[Running]:
+    """Return trials whose trained networks have an exact output layer.
 
-
-def _with_exact_layer(trial: Running, problem: Problem) -> Running:
-    """Return the networks of the best rung of a trial as a trial with exact output layers."""
-    candidate, best = replace(trial.trial.candidate, output_layer="full"), trial.best
-    assert best is not None
-    plan = problem.seen_by(candidate).plan(candidate)
-    pairs = zip(trial.runs, best.fitted, strict=True)
-    runs = tuple(run._replace(plan=plan, fitted=fitted) for run, fitted in pairs)
-    found = Running(Trial(candidate), runs, best.history)
-    return evaluated(found, problem).stopped("an exact output layer")
+    The result is empty unless the layer clearly improves the best trial, as without noise. The
+    matrix of the features has to be small.
+    """
+    found: list[Running] = []
+    for trial in sorted(trials, key=lambda trial: -trial.score):
+        candidate, best = replace(trial.trial.candidate, output_layer="full"), trial.best
+        if best is None or not candidate.layers:
+            continue
+        n_inputs, *_, n_hidden, _ = best.fitted[0].posterior.layer_sizes
+        if n_inputs + n_hidden > policy.MOST_FEATURES:
+            continue
+        plan = problem.seen_by(candidate).plan(candidate)
+        pairs = zip(trial.runs, best.fitted, strict=True)
+        runs = tuple(run._replace(plan=plan, fitted=fitted) for run, fitted in pairs)
+        exact = evaluated(Running(Trial(candidate), runs, best.history), problem)
+        if (own := exact.best) is not None:
+            if not found and not is_clear(own.log_p - best.log_p, own.oof.weights):
+                break
+            found.append(exact.stopped("an exact output layer"))
+        elif not found:
+            break
+    return found
 
 
 # ---- Stacking
@@ -425,11 +416,6 @@ class Stack:
         """The stacked candidates."""
         return [self.trials[i].candidate for i in self.numbers]
 
-    @property
-    def oofs(self) -> list[Any]:
-        """Out-of-fold predictions of each stacked trial."""
-        return [each.oof for each in self.evaluations]
-
 
 def stacked(
     trials: Sequence[Trial],
@@ -450,7 +436,7 @@ def stacked(
         w, kept, sizes = stacking_weights(log_p, oof.weights), list[int](), list[int]()
         order = np.argsort(-w, kind="stable")
         for k in order:
-            each = [*sizes, pairs[k][1].n_weights]
+            each = [*sizes, sum(m.size for m in pairs[k][1].fitted[0].posterior.m_w)]
             small = w[k] < policy.LEAST_WEIGHT or sum(each) > policy.MOST_SIZE * max(each)
             if not kept or (len(kept) < n_stacked and not small):
                 kept, sizes = [*kept, k], each
@@ -499,27 +485,13 @@ class Search:
             trials, interrupted = [trial.stopped("interrupted") for trial in trials], True
         trials = [trial.stopped("trained to the end") for trial in trials]
         if self.exact and not interrupted:
-            trials += self._with_exact_layers(trials)
+            trials += with_exact_layers(trials, problem)
         found = [(i, trial.best) for i, trial in enumerate(trials) if trial.best is not None]
         records = [trial.trial for trial in trials]
         best = stacked(
             records, found, problem.search_folds, self.n_stacked, interrupted=interrupted
         )
         return best if interrupted else self.finished(best)
-
-    def _with_exact_layers(self, trials: Sequence[Running]) -> list[Running]:
-        """Return trials whose trained networks have an exact output layer.
-
-        The result is empty unless the layer clearly improves the best trial, as without noise.
-        """
-        ranked = sorted(filter(_takes_exact_layer, trials), key=lambda trial: -trial.score)
-        if not ranked or (first := _with_exact_layer(ranked[0], self.problem)).best is None:
-            return []
-        assert ranked[0].best is not None
-        if not is_clear(first.best.log_p - ranked[0].best.log_p, first.best.oof.weights):
-            return []
-        others = [_with_exact_layer(trial, self.problem) for trial in ranked[1:]]
-        return [first, *(trial for trial in others if trial.best is not None)]
 
     def finished(self, found: Stack) -> Stack:
         """Train the stacked trials on the remaining folds; on Ctrl-C leave them unchanged."""
@@ -534,12 +506,10 @@ class Search:
     def _on_all_folds(self, candidate: Candidate, before: Evaluation) -> Evaluation:
         """Train a candidate on the remaining folds for the same number of epochs."""
         problem, folds = self.problem, self.problem.folds
-        rest = folds[len(before.fitted) :]
-        if not rest:
+        if not (rest := folds[len(before.fitted) :]):
             return before
-        [trial] = self._begun(begin_trials([candidate], problem, rest), before.n_epochs)
-        while left := before.n_epochs - len(trial.history[0]):
-            [trial] = self._advanced([trial], min(left, self._chunk), left * trial.work, TRAINING)
+        trials = begin_trials([candidate], problem, rest)
+        [trial] = self._trained(trials, before.n_epochs, before.n_epochs, TRAINING)
         known = [trial.runs[0]._replace(fitted=fitted) for fitted in before.fitted]
         history = (*before.history, *trial.history)
         whole = replace(trial, runs=(*known, *trial.runs), history=history)
@@ -548,45 +518,41 @@ class Search:
     def calibrated(self, found: Stack) -> Calibrated:
         """Calibrate the mixture of the stacked trials on their out-of-fold predictions."""
         self.report(Share(1.0, CALIBRATING))
-        scorer, held_out = self.problem.seen_by(found.candidates[0]).scorer, HeldOut(found.folds)
-        options = (self.problem.encodings, self.seed, self.n_threads)
-        return scorer.calibrate(found.oofs, found.weights, held_out, *options)
-
-    @property
-    def _chunk(self) -> int:
-        """Epochs between two reports, at which Ctrl-C ends the search."""
-        return max(1, self.rungs[0] // policy.N_REPORTS)
+        scorer, oofs = (
+            self.problem.seen_by(found.candidates[0]).scorer,
+            [e.oof for e in found.evaluations],
+        )
+        options = (HeldOut(found.folds), self.problem.encodings, self.seed, self.n_threads)
+        return scorer.calibrate(oofs, found.weights, *options)
 
     def _to_rung(self, trials: Sequence[Running], n_epochs: int) -> list[Running]:
         """Train all running trials up to that many epochs, and evaluate them."""
-        trials = self._begun(trials, n_epochs)
-        reached = max(len(trial.history[0]) for trial in trials if trial.is_running)
-        while n := min(self._chunk, n_epochs - reached):
-            work = sum(trial.work for trial in trials if trial.is_running)
-            trials = self._advanced(trials, n, work * (self.rungs[-1] - reached), COMPARING)
-            reached += n
+        trials = self._trained(trials, n_epochs, self.rungs[-1], COMPARING)
         return [evaluated(trial, self.problem) for trial in trials]
 
-    def _begun(self, trials: Sequence[Running], n_epochs: int) -> Sequence[Running]:
-        """Begin a stage up to that many epochs, of which a file may have some."""
-        saved = self.problem.saved
-        return trials if saved is None else _moved(trials, saved.begin(_runs_of(trials), n_epochs))
+    def _trained(
+        self, trials: Sequence[Running], n_epochs: int, last: int, stage: str
+    ) -> Sequence[Running]:
+        """Train all running trials up to that many epochs, of which a file may have some.
 
-    def _advanced(
-        self, trials: Sequence[Running], n_epochs: int, left: float, stage: str
-    ) -> list[Running]:
-        """Make epochs of the running trials, and report; `left` is the work before, at most."""
+        It reports the share of the work up to the `last` epoch, and stops there on Ctrl-C.
+        """
         step, saved = self.problem.step or advance, self.problem.saved
-        made, interrupt = step(_runs_of(trials), n_epochs, self.n_threads)
-        if interrupt is not None:
-            raise interrupt
         if saved is not None:
-            saved.keep(made)
-        trials = _moved(trials, made)
-        work = n_epochs * sum(trial.work for trial in trials if trial.is_running)
-        self.done += work
-        self.share = max(self.share, self.done / (self.done + max(left - work, 0.0)))
-        self.report(Share(self.share, stage))
+            trials = _moved(trials, saved.begin(_runs_of(trials), n_epochs))
+        reached = max(len(trial.history[0]) for trial in trials if trial.is_running)
+        chunk = max(1, self.rungs[0] // policy.N_REPORTS)
+        while n := min(chunk, n_epochs - reached):
+            made, interrupt = step(_runs_of(trials), n, self.n_threads)
+            if interrupt is not None:
+                raise interrupt
+            if saved is not None:
+                saved.keep(made)
+            trials, reached = _moved(trials, made), reached + n
+            work = sum(trial.work for trial in trials if trial.is_running)
+            self.done += n * work
+            self.share = max(self.share, self.done / (self.done + work * (last - reached)))
+            self.report(Share(self.share, stage))
         return trials
 
     def _on_best_scale(self, trials: list[Running]) -> list[Running]:
@@ -646,7 +612,7 @@ class SavedStages:
             return [run._replace(made=[]) for run in runs]
         with self._file.reading():
             pairs = zip(runs, self._stages[self._stage], strict=True)
-            found = [resumed(*pair) for pair in pairs]
+            found = [checkpoints.resumed(*pair) for pair in pairs]
             reached = {run.fitted.epoch.n_iter for run, _ in found}
             if len(reached) > 1 or max(reached) > n_epochs:
                 raise ValueError("a stage does not have the epochs that it made")
@@ -655,7 +621,8 @@ class SavedStages:
     def keep(self, runs: Sequence[Run]) -> None:
         """Keep the epochs that the trainings of this stage have just made."""
         label, before = str(self._stage), self._stages.get(self._stage)
-        kept = [replace(checkpoint_of(run, list(run.made)), label=label) for run in runs]
+        made = [checkpoints.checkpoint_of(run, list(run.made)) for run in runs]
+        kept = [replace(each, label=label) for each in made]
         if before is not None:
             pairs = zip(kept, before, strict=True)
             kept = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
@@ -675,10 +642,10 @@ def in_a_file(
     if path is None:
         yield problem
         return
-    check_seed(model.random_state)
+    checkpoints.check_seed(model.random_state)
     folds = [rows for f in problem.folds for rows in (f.train, f.test)]
     arrays = [stored(problem.encodings.X), problem.y, problem.weights, *folds]
-    file = CheckpointFile(path, digest(arrays), settings_of(model))
+    file = CheckpointFile(path, checkpoints.digest(arrays), checkpoints.settings_of(model))
     try:
         yield replace(problem, saved=SavedStages(file))
     finally:
