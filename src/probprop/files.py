@@ -38,6 +38,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.facts import model_facts
 from probprop.inference import checkpoint, likelihoods, noise
+from probprop.inference.inputs import MEAN
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted
@@ -423,7 +424,7 @@ _DECLARED: dict[Any, Declared] = {
         {"x_mean": "n", "x_scale": "n", "missing_variance": "n", "y_mean": "k", "y_scale": "k"},
     ),
     PiecewiseLinear: Declared(
-        {"scale": _SCALE, "ramp_scale": _POSITIVE, "one_hot": lambda first: first >= -1},
+        {"scale": _SCALE, "ramp_scale": _POSITIVE, "one_hot": lambda first: first >= MEAN},
         {"mean": "n", "scale": "n", "center": "n", "one_hot": "n", "coded": "n"}
         | dict.fromkeys(("column", "start", "end", "ramp_center", "ramp_scale"), "m"),
         check=_check_encoding,

@@ -43,6 +43,7 @@ N_NODES = 32  # completed samples of a sample with missing values
 MOST_INPUTS = 512
 LARGEST_FACTOR = 100.0  # the largest variance scaling factor that is tried
 _MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
+_MOST_ENTRIES = 10_000_000  # of these samples with all one-hot columns
 _N_QUANTILES = 32  # intervals between which a score is interpolated
 _N_BINS = 32
 _LEAST_SHRINKAGE = 1e-3  # of the correlations: keeps the covariance positive definite
@@ -195,8 +196,9 @@ def learn_joint(X: Array | Coded, *, ramps: bool = True) -> Joint:
 
     Without ramps it is a Gaussian of the scores, which is fast.
     """
-    if len(X) > _MOST_ROWS:
-        X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
+    most = min(_MOST_ROWS, _MOST_ENTRIES // X.shape[1]) if isinstance(X, Coded) else _MOST_ROWS
+    if len(X) > most:
+        X = X[np.sort(RandomState(0).choice(len(X), most, replace=False))]
     X = np.asarray(X)
     tables = [_quantiles(x[~np.isnan(x)].astype(np.float64)) for x in X.T]
     value, score = (np.concatenate([t[i] for t in tables]) for i in (0, 1))

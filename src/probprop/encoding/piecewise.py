@@ -34,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted, check_scalar, validate_dat
 
 from probprop._types import Array, FloatArray
 from probprop.inference import inputs
-from probprop.inference.inputs import Basis, Coded, ColumnBasis, Encoded, Samples, sets_of
+from probprop.inference.inputs import MEAN, Basis, Coded, ColumnBasis, Encoded, Samples, sets_of
 from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
@@ -199,7 +199,8 @@ def fit_piecewise(
 
     If `centered`, columns and ramps are 0 at their means, and the scales are standard deviations.
     Columns of the sets in `one_hot`, none if it is None, have no ramps, and are 0 at the median.
-    Samples with codes have their own sets. Columns of `coded` have an indicator of each level.
+    Samples with codes have their own sets. Columns of `coded` have an indicator of each level; if
+    it is None, mean targets are ignored.
     """
     one_hot = X.first if isinstance(X, Coded) else one_hot
     _check_range(X)
@@ -213,6 +214,9 @@ def fit_piecewise(
     ramps: list[tuple[FloatArray, ...]] = []
     others, numbers = (X.others, X.numbers) if isinstance(X, Coded) else (range(len(scale)), X)
     for j, column in zip(others, numbers.T, strict=True):
+        if one_hot is not None and one_hot[j] == MEAN and coded is None:
+            scale[j] = np.inf
+            continue
         if in_set[j] or not varies[j]:
             continue
         x = present(column)

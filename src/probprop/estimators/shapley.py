@@ -144,15 +144,17 @@ def _over_orders(
 # ---- Models of tables, pipelines and arrays, alike
 
 
-def inputs_of(model: Any, X: Any) -> tuple[Any, Any, Places]:
+def inputs_of(model: Any, X: Any, y: Any = None) -> tuple[Any, Any, Places]:
     """Return what predicts, its rows (an array or a frame), and the columns among theirs.
 
-    For models with an encoder the rows are its outputs, of which a category has several.
+    For models with an encoder the rows are its outputs, of which a category has several. With the
+    targets y of training samples, mean targets of categories are over other samples.
     """
     if hasattr(model, "encoder"):  # TableModel
-        return model.estimator, model.encode(X), model.encoder.places
+        return model.estimator, model.encode(X, y), model.encoder.places
     if (encoder := getattr(model, "encoder_", None)) is not None:
-        return model.on_inputs(), np.asarray(encoder.transform(X)), encoder.places
+        rows = encoder.transform(X) if y is None else encoder.training_inputs(X, y)
+        return model.on_inputs(), rows, encoder.places
     if (frame := as_frame(X)) is not None:
         return model, frame, {str(name): [i] for i, name in enumerate(frame)}
     rows = np.asarray(X)

@@ -219,7 +219,7 @@ def _encoded_table(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any
         estimator.encoder_ = encoder.fit(frame, y)
         if encoder.notes:
             warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
-    return estimator.encoder_.coded(frame)
+    return estimator.encoder_.coded(frame, y if reset else None)
 
 
 def _columns_of_text(X: Any) -> list[Any]:

@@ -164,6 +164,10 @@ class Encoded:
         return np.asarray(self.tocsr().toarray())
 
 
+MEAN = -2
+"""Marks a column that is the mean target of a category."""
+
+
 @dataclass(frozen=True, eq=False)
 class Coded:
     """Samples of which every one-hot set of columns is stored as one column of codes.
@@ -174,7 +178,9 @@ class Coded:
     # (n, n_codes): the columns in no set, then the place of the 1 in each set. The place is NaN if
     # the whole set is missing, and the number of its columns if all are 0.
     codes: Array
-    first: Array  # (n_features,): the first column of the set of each column, or -1
+    # (n_features,): the first column of the set of each column, or -1; `MEAN` for the mean target
+    # of a category, which only candidates with codes use.
+    first: Array
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -215,6 +221,12 @@ class Coded:
     def sets(self) -> list[tuple[Array, Array]]:
         """The columns of each set, and its codes, (n,)."""
         return list(zip(sets_of(self.first), self.codes.T[len(self.others) :], strict=True))
+
+    def without_means(self) -> Coded:
+        """Return the same samples with constant mean targets, which no network uses."""
+        codes = self.codes.copy()
+        codes[:, np.flatnonzero(self.first[self.others] == MEAN)] = 0.0
+        return Coded(codes, self.first)
 
     @cached_property
     def counts(self) -> tuple[Array, Array]:

@@ -94,7 +94,7 @@ def permutation_importance(
     (('2', '0', '1'), True)
     """
     check_int("n_repeats", n_repeats, 1)
-    model, rows, places = inputs_of(model, X)
+    model, rows, places = inputs_of(model, X, y if out_of_fold else None)
     groups, observed = dict(places if columns is None else columns), np.asarray(y)
     if not groups or not len(rows):
         raise ValueError("X must have a row and a column, so that there is something to shuffle.")

@@ -33,7 +33,7 @@ from probprop.plot.parts import TargetAxis, axis_of
 from probprop.report.dependence import Column, columns_of_table
 from probprop.report.document import Live
 from probprop.table.columns import Kind
-from probprop.table.encoding import ColumnEncoder, TableEncoder, UnknownCategoryWarning
+from probprop.table.encoding import ColumnEncoder, TableEncoder, UnknownCategoryWarning, or_missing
 from probprop.table.model import TableModel, takes_gaps
 from probprop.web import bundle, compressed, packed_kernel, text_of
 
@@ -346,6 +346,7 @@ def _text(column: Column, mean: FloatArray, *_: Any) -> Tree:
     counts = column.cells.value_counts().reindex(levels, fill_value=0).to_numpy(np.int64)
     most = counts if counts.any() else mean[: len(levels)]
     known: Tree = {"categories": levels, "ranks": list(column.encoder.ranks)}
+    known |= {"known": list(column.encoder.known), "means": column.encoder.means}
     known["typical"] = levels[int(most.argmax())]
     return known | ({"counts": counts} if counts.any() else {})
 
@@ -387,9 +388,10 @@ def _cells(encoder: ColumnEncoder, x: FloatArray, column: pd.Series) -> list[Any
         case "boolean":
             return [None if np.isnan(v) else bool(v) for v in x[:, 0].tolist()]
         case "text":
-            levels = encoder.levels
-            x = x[:, : len(levels)]
-            return [levels[int(row.argmax())] if (row == 1.0).any() else None for row in x]
+            levels, kept = encoder.levels, {*encoder.known}
+            x, given = x[:, : len(levels)], or_missing(column).tolist() if kept else [""] * len(x)
+            named = [levels[int(row.argmax())] if (row == 1.0).any() else None for row in x]
+            return [own if own in kept else name for own, name in zip(given, named, strict=True)]
         case _:
             there, timed = column.notna().to_numpy(), "hour" in encoder.parts
             when = iter(encoder.dates(column[there]).to_numpy("datetime64[us]"))

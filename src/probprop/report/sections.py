@@ -55,7 +55,7 @@ def sections_and_ranking(
     the columns, the most important for the first target first.
     """
     estimator: Any = model.estimator
-    X, y = model.split(frame)
+    X, y = model.split(frame, training=held_out == OUT_OF_FOLD)
     rows = rows_of(model, frame, X)
     weights = model.weights_to_judge(frame)
     options: Any = {} if weights is None else {"sample_weight": weights}

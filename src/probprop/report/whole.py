@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop.estimators.shapley import evenly
 from probprop.facts import OUT_OF_FOLD, HeldOut
+from probprop.inference.inputs import MEAN
 from probprop.inference.standardize import marginal, measure
 from probprop.report.document import Section, render, save_html
 from probprop.report.live import live_page, refusal
@@ -178,4 +179,7 @@ def _is_training_set(model: TableModel, frame: pd.DataFrame) -> bool:
     if known is None or estimator.n_samples_seen_ != len(frame):
         return False
     some = frame.iloc[evenly(len(frame), len(known))]
-    return np.array_equal(model.encode(some), known, equal_nan=True)
+    X = model.encode(some)
+    means = np.flatnonzero(model.encoder.sets == MEAN)
+    X[:, means] = known[:, means]  # which are over other samples there
+    return np.array_equal(X, known, equal_nan=True)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import FEW_LEVELS
-from probprop.inference.inputs import Coded
+from probprop.inference.inputs import MEAN, Coded
 from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of, why_text
 from probprop.table.columns import (
     Kind,
@@ -45,7 +45,10 @@ from probprop.table.names import (
     select,
 )
 
-MOST_LEVELS = 1_000  # of a column; further ones, the rarer, are pooled
+MOST_LEVELS = 3_000  # of a column; further ones, the rarer, are pooled
+_MEANS_FROM = 1_000  # distinct texts above which mean targets of categories are an input
+_MEANS_FOLDS, _MEANS_OUTPUTS = 5, 10
+_ALL_RARE = "distinct values are all rare"
 _LEAST_SHARE, _LEAST = 50, 5  # rows a level needs: one in 50 up to five
 _IDENTIFIER = 100  # more distinct texts than this, in more than half the rows
 _FEW = 20  # with fewer distinct values, a column is never an identifier or free text
@@ -85,6 +88,8 @@ class ColumnEncoder:
     note: str = ""  # why values that look like numbers are text
     ranks: tuple[str, ...] = ()  # all values of an ordered category; their rank is the last input
     gaps: bool = False  # whether the second input of a number says that it is missing
+    known: tuple[str, ...] = ()  # categories whose mean target is an input; perhaps `MISSING`
+    means: tuple[tuple[float, ...], ...] = ()  # of each output: of `known`, then of all samples
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +98,8 @@ class ColumnEncoder:
             return []
         if self.kind == "text":
             rank = [f"{self.name}.rank"] if self.ranks else []
-            return [*(f"{self.name}={level}" for level in self.levels), *rank]
+            means = [f"{self.name}.mean{i or ''}" for i in range(len(self.means))]
+            return [*(f"{self.name}={level}" for level in self.levels), *rank, *means]
         if self.kind == "date":
             cycles = [f"{part}_{wave}" for part in self.parts[1:] for wave in ("sin", "cos")]
             return [f"{self.name}.{part}" for part in ("year", *cycles)]
@@ -108,8 +114,11 @@ class ColumnEncoder:
         """Return cells of a date, none of them missing, as moments, (n,)."""
         return dates(self.name, cells, self.order)
 
-    def encode(self, column: pd.Series) -> FloatArray:
-        """Return the inputs, (n, len(names)), NaN where a value is missing and has no level."""
+    def encode(self, column: pd.Series, outputs: FloatArray | None = None) -> FloatArray:
+        """Return the inputs, (n, len(names)), NaN where a value is missing and has no level.
+
+        With the outputs of the samples, (n, K), mean targets are out of fold.
+        """
         X = np.full((len(column), len(self.names)), np.nan)
         there = column.notna().to_numpy()
         cells = column[there]
@@ -129,17 +138,22 @@ class ColumnEncoder:
                 known = np.flatnonzero(place >= 0)
                 X[known, :n] = 0.0
                 X[known, place[known]] = 1.0
-                X[:, n:] = self.encode_ranks(column)
+                X[:, n:] = self.after_levels(column, outputs)
         return X
 
-    def encode_ranks(self, column: pd.Series) -> FloatArray:
-        """Return the ranks of an ordered category, (n, 1), NaN where missing; of others (n, 0)."""
+    def after_levels(self, column: pd.Series, outputs: FloatArray | None = None) -> FloatArray:
+        """Return the other inputs of text: the rank, NaN where missing, and the mean targets."""
         ranks = np.full((len(column), min(1, len(self.ranks))), np.nan)
         if self.ranks:
             there = column.notna().to_numpy()
             place = pd.Index(np.array(self.ranks, object)).get_indexer(texts(column[there]))
             ranks[there, 0] = np.where(place < 0, np.nan, place)
-        return ranks
+        if not self.means:
+            return ranks
+        known = pd.Index(np.array(self.known, object)).get_indexer(or_missing(column))
+        if outputs is None:
+            return np.column_stack([ranks, np.transpose(self.means)[known]])
+        return np.column_stack([ranks, _means_out_of_fold(known, outputs, len(self.known))])
 
     def level_of(self, column: pd.Series) -> Array:
         """Return the place of each value among the levels, (n,); -1 if it has none."""
@@ -148,6 +162,54 @@ class ColumnEncoder:
         found = levels.get_indexer(pd.Index(texts(column[there])))
         place[there] = np.where(found < 0, levels.get_indexer([OTHER])[0], found)
         return place
+
+
+def or_missing(column: pd.Series) -> Array:
+    """Return the texts of a column, (n,), with `MISSING` where there is none."""
+    there, found = column.notna().to_numpy(), np.full(len(column), MISSING, object)
+    found[there] = texts(column[there])
+    return found
+
+
+def _means(place: Array, outputs: FloatArray, n: int) -> FloatArray:
+    """Return the mean outputs of n categories, then of all samples, (n + 1, K).
+
+    `place` is the category of each sample, -1 for none. Means are shrunk towards that of all
+    samples by the ratio of the variances within and between categories.
+    """
+    mean, variance = outputs.mean(axis=0), outputs.var(axis=0)
+    inside = np.flatnonzero(place >= 0)
+    of, Y = place[inside], outputs[inside]
+    count = np.bincount(of, minlength=n)[:, np.newaxis]
+    sums = np.stack([np.bincount(of, y, n) for y in Y.T], axis=1)
+    residuals = Y - (sums / np.maximum(count, 1))[of]
+    within = (residuals**2).sum(axis=0) / max(1, len(Y) - np.count_nonzero(count))
+    ratio = within / np.maximum(variance - within, 1e-6 * variance + np.finfo(float).tiny)
+    means = (sums + ratio * mean) / np.maximum(count + ratio, np.finfo(float).tiny)
+    return np.vstack([means, mean])
+
+
+def _means_out_of_fold(place: Array, outputs: FloatArray, n: int) -> FloatArray:
+    """Return the mean outputs of each sample's category, (n_samples, K), over other samples."""
+    fold = np.random.RandomState(0).permutation(len(place)) % _MEANS_FOLDS
+    found = np.empty(outputs.shape)
+    for k in range(_MEANS_FOLDS):
+        own = fold == k
+        found[own] = _means(place[~own], outputs[~own], n)[place[own]]
+    return found
+
+
+def _outputs_of(y: ArrayLike | None) -> FloatArray | None:
+    """Return what categories have means of, (n, K): the target, or an indicator of each class."""
+    target = np.asarray(y)
+    if target.ndim != 1:
+        return None
+    if target.dtype.kind in "biuf":
+        return target.astype(np.float64)[:, np.newaxis]
+    codes, classes = pd.factorize(target, sort=True)
+    first = 1 if len(classes) == 2 else 0
+    outputs = (codes[:, np.newaxis] == np.arange(first, len(classes))).astype(np.float64)
+    return outputs if outputs.shape[1] <= _MEANS_OUTPUTS else None
 
 
 class Look(NamedTuple):
@@ -240,7 +302,7 @@ def column_encoder(
         levels = _levels(counts, n, n_missing, ranks)
         dropped = _says_nothing(counts, n_different, n) if drop_identifiers else ""
         if not dropped and levels[0] in (OTHER, MISSING):
-            dropped = f"its {n_different:,} distinct values are all rare"
+            dropped = f"its {n_different:,} {_ALL_RARE}"
         note = next((each.note for each in found if each.note), "")
         if dropped:
             return replace(made, dropped=f"{dropped}; {note}" if note else dropped)
@@ -286,8 +348,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     True and false become 1 and 0. A date becomes the year with its fraction, and a sine and a
     cosine for the time of year, the weekday and the time of day if they vary. Other text, and
     columns of a category type, are one-hot encoded. Categories of fewer than 5 rows (fewer if there
-    are fewer than 250 rows) share one level, which unseen categories are given too. A missing
-    category is a level of its own. Ordered categories have their rank as an input too. Other
+    are fewer than 250 rows), and all but the 3,000 most frequent, share one level, which unseen
+    categories are given too. If there are more than 1,000, the mean target of the category is an
+    input: for the samples of `fit_transform` over other samples only. A missing category is a level
+    of its own. Ordered categories have their rank as an input too. Other
     missing values, and missing or unseen categories without such a level, are NaN; if at least 5 %
     and 20 values of a column of numbers are missing, another input is 1 where they are.
 
@@ -358,6 +422,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for name, is_category in zip(frame, categorical, strict=True)
         ]
         made = _without_repeats(made, frame)
+        if y is not None and (outputs := _outputs_of(y)) is not None:
+            made = [_with_means(each, frame[each.name], outputs) for each in made]
         if not any(each.names for each in made):
             why = "; ".join(f"{each.name!r}: {each.dropped}" for each in made)
             raise TableError(f"The table leaves no feature to learn from ({why}).")
@@ -369,15 +435,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "encoders_")
         return self.encode(checked_frame(self, X, reset=False))
 
+    def fit_transform(self, X: Any, y: ArrayLike | None = None) -> FloatArray:
+        """Do the same for the samples of `fit`, whose mean targets are over other samples."""
+        return self.fit(X, y).training_inputs(X, y)
+
+    def training_inputs(self, X: Any, y: ArrayLike | None) -> FloatArray:
+        """Return the inputs of the samples of `fit`, whose mean targets are over other samples."""
+        return np.asarray(self.coded(checked_frame(self, X, reset=False), y))
+
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the inputs for a frame that has the columns by name; others are ignored."""
         return np.asarray(self.coded(frame))
 
-    def coded(self, frame: pd.DataFrame) -> FloatArray | Coded:
+    def coded(self, frame: pd.DataFrame, y: ArrayLike | None = None) -> FloatArray | Coded:
         """Return the same, with one-hot columns of more than 32 levels as codes, if there are any.
 
-        Estimators of probprop take both.
+        Estimators of probprop take both. With the targets of training samples, (n,), mean targets
+        are out of fold.
         """
+        outputs = None if y is None else _outputs_of(y)
         if unknown := self.unknown(frame):
             where = ", ".join(
                 f"{name!r} ({len(cells)} row{'s' * (len(cells) > 1)} with "
@@ -390,7 +466,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 UnknownCategoryWarning,
                 stacklevel=4,
             )
-        places, first = self.places, self._sets
+        places, first = self.places, self.sets
         others = np.flatnonzero(first < 0)
         X, codes = np.zeros((len(frame), len(others))), list[Array]()
         plain = [e.name for e in self.used if e.kind == "number" and _is_plain(frame[e.name])]
@@ -405,16 +481,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if len(own) < len(inputs):
                 place = each.level_of(frame[each.name])
                 codes.append(np.where(place < 0, np.nan, place))
-                X[:, own] = each.encode_ranks(frame[each.name])
+                X[:, own] = each.after_levels(frame[each.name], outputs)
             elif each.name not in plain or np.isinf(X[:, own]).any():
-                X[:, own] = each.encode(frame[each.name])
-        return Coded(np.column_stack([X, *codes]), first) if codes else X
+                X[:, own] = each.encode(frame[each.name], outputs)
+        return Coded(np.column_stack([X, *codes]), first) if (first != -1).any() else X
 
     @property
-    def _sets(self) -> Array:
-        """The first input of the set of each input that is stored as a code, or -1."""
+    def sets(self) -> Array:
+        """The first input of the set of each input that is stored as a code, as in `Coded`."""
         first = np.full(len(self.names), -1)
         for name, own in self.places.items():
+            first[own.stop - len(self[name].means) : own.stop] = MEAN
             if len(levels := self[name].levels) > FEW_LEVELS:
                 first[own.start : own.start + len(levels)] = own.start
         return first
@@ -522,6 +599,20 @@ def table_encoder(encoders: Sequence[ColumnEncoder]) -> TableEncoder:
     made.encoders_, made.n_features_in_ = tuple(encoders), len(encoders)
     made.feature_names_in_ = np.array([each.name for each in encoders], object)
     return made
+
+
+def _with_means(each: ColumnEncoder, column: pd.Series, outputs: FloatArray) -> ColumnEncoder:
+    """Return the encoder with the mean outputs of categories, if it has many."""
+    if each.kind != "text" or (each.dropped and _ALL_RARE not in each.dropped):
+        return each
+    counts = pd.Series(or_missing(column)).value_counts()
+    if len(counts) <= _MEANS_FROM:
+        return each
+    known = tuple(sorted(counts.index[counts > 1]))
+    place = pd.Index(np.array(known, object)).get_indexer(or_missing(column))
+    means = tuple(map(tuple, _means(place, outputs, len(known)).T.tolist()))
+    levels = each.levels or (OTHER, *([MISSING] if each.n_missing else []))
+    return replace(each, dropped="", levels=levels, known=known, means=means)
 
 
 def _is_plain(column: pd.Series) -> bool:

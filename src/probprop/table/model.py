@@ -187,24 +187,25 @@ class TableModel:
 
         return with_gaps(select(pandas_of(frame), self.features), gaps)
 
-    def encode(self, frame: pd.DataFrame) -> FloatArray:
+    def encode(self, frame: pd.DataFrame, y: Array | None = None) -> FloatArray:
         """Return the features of a table as the estimator takes them, (n, len(encoded_names)).
 
         Columns are matched by name; others are ignored. Numbers may be given as text. A missing
         cell is NaN, if the estimator accepts that. Unknown categories are named in one
         `UnknownCategoryWarning`; absent columns and cells of another kind raise a `TableError`.
         """
-        return np.asarray(self._coded(frame))
+        return np.asarray(self._coded(frame, y))
 
-    def _coded(self, frame: pd.DataFrame) -> FloatArray | Coded:
+    def _coded(self, frame: pd.DataFrame, y: Array | None = None) -> FloatArray | Coded:
         """Return the same, with codes for text of many levels if the estimator takes gaps."""
         given = self.cells(frame)
-        if takes_gaps(self.estimator):
-            return self.encoder.coded(given)
-        check_no_missing(given, FILL_OR_MARGINALIZE)
-        return np.nan_to_num(self.encoder.encode(given), nan=0.0)  # of unknown categories
+        X: FloatArray | Coded = self.encoder.coded(given, y)
+        if not takes_gaps(self.estimator):
+            check_no_missing(given, FILL_OR_MARGINALIZE)
+            X = np.nan_to_num(np.asarray(X), nan=0.0)  # of unknown categories
+        return X
 
-    def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
+    def split(self, frame: pd.DataFrame, *, training: bool = False) -> tuple[FloatArray, Array]:
         """Return X, (n, len(encoded_names)), and y of a table that has the targets.
 
         y has shape (n,), or (n, K) for several targets. An unknown class is an error.
@@ -212,7 +213,7 @@ class TableModel:
         frame = pandas_of(frame)
         select(frame, [*self.features, *self.targets])
         y = self.observed(frame)
-        return self.encode(frame), y
+        return self.encode(frame, y if training else None), y
 
     def observed(self, frame: pd.DataFrame) -> Array:
         """Return y of a table that has the targets: (n,), or (n, K) for several targets."""
@@ -386,7 +387,7 @@ def fit_table_model(
         encoder = TableEncoder(drop_identifiers=features is None).fit(given[chosen], y)
         if encoder.notes:
             warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
-    X = encoder.coded(given)
+    X = encoder.coded(given, y)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(

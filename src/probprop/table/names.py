@@ -58,6 +58,7 @@ def column_facts(encoder: Mapping[str, Any]) -> tuple[str, str, str, int, int]:
     if kind == "text":
         how = "rank, one-hot" if encoder.get("ranks") else "one-hot"
         how += ", rare levels pooled" * (OTHER in levels)
+        how += ", mean target" * bool(encoder.get("means"))
     if kind == "date":
         how = "year" + "".join(f", {part} (cyclic)" for part in encoder["parts"][1:])
     words = "; ".join([how, *notes_on(encoder)])

@@ -213,6 +213,9 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             # Rows of weight 0 are dropped, but `cv` and `groups` refer to all rows.
             X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
         given_rows: Array | Coded = data.X.X
+        apart = groups is not None or not isinstance(self.cv, int | str)
+        if apart and isinstance(given_rows, Coded):  # means are over random other samples
+            given_rows = given_rows.without_means()
         line, bounds, order = policy_of(self, n), fit_bounds(given_rows), None
         data = replace(data, X=Inputs(bounds.apply(given_rows)))
         if auto and n >= policy.LARGE and groups is None:

@@ -20,7 +20,7 @@ from probprop.estimators.cv import policy
 from probprop.estimators.cv.policy import Bins
 from probprop.estimators.validation import check_int
 from probprop.inference import standardize
-from probprop.inference.inputs import Inputs, Samples
+from probprop.inference.inputs import MEAN, Inputs, Samples
 from probprop.inference.standardize import Moments, Standardizer
 
 MOST_RAMPS = 1_024  # of all columns of a table together: wide tables have fewer per column
@@ -201,11 +201,13 @@ class Encodings:
         return n_bins
 
     def fits(self, bins: Bins) -> bool:
-        """Whether that encoding has few ramps, and has codes if it should have some."""
+        """Whether that encoding has few ramps, and codes or mean targets if it should have some."""
         state = self.of(bins)
         if bins is None or state is None:
             return True
-        return len(state.column) <= MOST_RAMPS and (not bins[1] or bool(state.flat.any()))
+        means = state.one_hot is not None and np.isfinite(state.scale[state.one_hot == MEAN]).any()
+        special = not bins[1] or bool(means or state.flat.any())
+        return len(state.column) <= MOST_RAMPS and special
 
     def inputs(self, bins: Bins) -> Inputs:
         """Return all rows in that encoding, with Gaussians for missing values."""

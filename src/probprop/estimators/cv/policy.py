@@ -138,7 +138,8 @@ class Candidate:
         Regression only: as in `PBPRegressor`.
     codes : bool, default=False
         Whether columns of 3 to 64 whole numbers, each in 5 samples on average, are one-hot encoded
-        next to their value, without ramps. Needs `n_bins`, for the other columns.
+        next to their value, without ramps, and mean targets of more than 1,000 categories are used.
+        Needs `n_bins`, for the other columns.
 
     Examples
     --------
@@ -196,7 +197,7 @@ class Candidate:
         encoding = "features as they are"
         if self.n_bins is not None:
             encoding = f"piecewise-linear encoding with {self.n_bins} bins"
-            encoding += ", codes one-hot encoded" if self.codes else ""
+            encoding += ", codes as categories" if self.codes else ""
         sizes = self.layers
         layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
         if len(sizes) > 1:

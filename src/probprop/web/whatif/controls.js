@@ -218,7 +218,8 @@ export class Controls {
       column.categories.some((name) => name.length > LONG),
     );
     const show = (cell) => {
-      menu.value = cell === null ? "" : String(column.categories.indexOf(cell));
+      const place = [cell, "(other)"].map((name) => column.categories.indexOf(name));
+      menu.value = cell === null ? "" : String(Math.max(place[0], place[0] < 0 ? place[1] : 0));
       node.classList.toggle("wi-gap", cell === null);
     };
     return { node, show };

@@ -48,6 +48,9 @@ export function encodeCells(cells, columns, nFeatures, takesGaps) {
       if (place >= 0) x[column.at + place] = 1;
       const rank = column.ranks.indexOf(cell);
       if (column.ranks.length) x[column.at + column.categories.length] = rank < 0 ? NaN : rank;
+      const known = column.known.indexOf(cell ?? "(missing)");
+      const means = column.means.map((mean) => mean.at(known)); // the last one of all samples
+      x.set(means, column.at + column.size - means.length);
     } else if (column.kind === "date") {
       const date = moment(cell);
       if (date) x.set(inputsOf(date, column.parts), column.at);
