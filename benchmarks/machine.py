@@ -12,7 +12,7 @@ import scipy
 import sklearn
 
 import probprop
-from probprop.inference.engine import cpu_level
+from probprop._kernel import cpu_level
 
 
 def machine() -> dict[str, str]:

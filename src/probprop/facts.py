@@ -52,8 +52,7 @@ def model_facts(
     facts = [["Targets" if names[1:] else "Target", listed(names, _MAX_NAMES, str)]]
     if (classes := classes_of(network)) is not None:
         shown = listed([str(name) for name in classes.tolist()], _MAX_NAMES, str)
-        multilabel = cast(PBPClassifier, network).multilabel_
-        facts.append(["Labels" if multilabel else "Classes", f"{len(classes):,}: {shown}"])
+        facts.append(["Labels" if network.multilabel_ else "Classes", f"{len(classes):,}: {shown}"])
     if chosen:
         k, n = len(cast(Any, model).groups_), len(networks)
         each = "one for each fold" + (f" of {k:,} stacked candidates" if k > 1 else "")

@@ -386,6 +386,11 @@ def _estimator(make: Any, **types: Any) -> Declared:
     return Declared(counts, types=types, take=partial(_taken, make), make=make)
 
 
+def _selected(kind: Any, member: Any, calibrated_by: Any) -> Declared:
+    types = {"estimators_": list[member], "calibration_": calibrated_by, "encoder_": Literal[None]}
+    return _estimator(partial(_cross_validated, kind), **types)
+
+
 def _check_recalibration(shape: recalibrated.Recalibration) -> None:
     if shape.scale.shape != (2,) or not shape.low < shape.high:
         raise ValueError("a recalibration has two scales, and a support with low < high")
@@ -402,18 +407,8 @@ _DECLARED: dict[Any, Declared] = {
     PBPClassifier: _estimator(
         partial(_network, PBPClassifier), likelihood_=likelihoods.LabelLikelihood
     ),
-    PBPRegressorCV: _estimator(
-        partial(_cross_validated, PBPRegressorCV),
-        estimators_=list[PBPRegressor],
-        calibration_=calibration.Calibration,
-        encoder_=Literal[None],
-    ),
-    PBPClassifierCV: _estimator(
-        partial(_cross_validated, PBPClassifierCV),
-        estimators_=list[PBPClassifier],
-        calibration_=calibration.ClassCalibration,
-        encoder_=Literal[None],
-    ),
+    PBPRegressorCV: _selected(PBPRegressorCV, PBPRegressor, calibration.Calibration),
+    PBPClassifierCV: _selected(PBPClassifierCV, PBPClassifier, calibration.ClassCalibration),
     likelihoods.Gaussian: Declared(_NOISE_PRIOR),
     likelihoods.Heavy: Declared(_NOISE_PRIOR),
     likelihoods.Probit: Declared(types={"classes": _Labels}),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from probprop.inference.engine import cpu_level, cpu_levels
+from probprop._kernel import cpu_level, cpu_levels
 
 
 def run_at_level(level: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -59,9 +59,7 @@ def test_parity_at_every_level(level: str) -> None:
 @outside
 def test_the_environment_chooses_the_fastest_level_too() -> None:  # the others check their own
     level = cpu_levels()[0]
-    result = run_at_level(
-        level, "-c", "import probprop.inference.engine as e; print(e.cpu_level())"
-    )
+    result = run_at_level(level, "-c", "import probprop._kernel as k; print(k.cpu_level())")
     assert result.stdout.strip() == level, result.stderr
 
 

@@ -16,14 +16,9 @@ from probprop.judged import show
 from probprop.table.names import DEFAULT_SEED, plural
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from pandas import DataFrame, Series
 
     from probprop._types import Array, FloatArray
-    from probprop.active.strategies import IntArray
-
-    BoolArray = NDArray[np.bool_]
 
 ACTIVE_EXAMPLES = """\b
 Examples:
@@ -286,7 +281,7 @@ def _predictions(estimator: Any, X: FloatArray) -> dict[str, Array]:
     return dict(zip(OF_CLASSES, values, strict=True))
 
 
-def _marks(measured: BoolArray, asked: IntArray, predicted: dict[str, Array]) -> dict[str, Series]:
+def _marks(measured: Array, asked: Array, predicted: dict[str, Array]) -> dict[str, Series]:
     """Return the new columns for all rows, missing where a row was measured or not asked for."""
     import numpy as np
     import pandas as pd

@@ -213,13 +213,9 @@ _TAIL = io.within(0.0, LARGEST_TAIL)
 
 DECLARED: dict[Any, io.Declared] = {
     Posterior: io.Declared(
-        ranges={
-            "alpha_noise": _SHAPE,
-            "beta_noise": _RATE,
-            "alpha_prior": _SHAPE,
-            "beta_prior": _RATE,
-            "tail": _TAIL,
-        },
+        ranges=dict.fromkeys(("alpha_noise", "alpha_prior"), _SHAPE)
+        | dict.fromkeys(("beta_noise", "beta_prior"), _RATE)
+        | {"tail": _TAIL},
         shapes={"alpha_noise": "k", "beta_noise": "k", "tail": "n"},
         check=_check_posterior,
         types={"noise_network": NoiseWeights | None},

@@ -18,13 +18,10 @@ from probprop import reference
 from probprop._types import Array, FloatArray
 from probprop.inference import native
 from probprop.inference.inputs import Encoded, Samples, dense
-from probprop.inference.native import cpu_level, cpu_levels
 from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import Task, Trained
 from probprop.reference.likelihoods import SCALE, learned_tail
-
-__all__ = ["ENGINES", "Engine", "cpu_level", "cpu_levels"]
 
 
 @dataclass(frozen=True)

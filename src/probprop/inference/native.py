@@ -32,19 +32,6 @@ _FLOAT64 = np.dtype(np.float64)
 _FINE = 1e-25  # the kernel takes single-precision numbers below 1e-38 for 0
 
 
-def cpu_level() -> str:
-    """Return the instruction set the native engine uses: v4, v3, v2 or generic.
-
-    The environment variable ``PROBPROP_CPU_LEVEL``, read at import, forces a lower one.
-    """
-    return _kernel.cpu_level()
-
-
-def cpu_levels() -> list[str]:
-    """Return the instruction sets this machine can run, fastest first."""
-    return _kernel.cpu_levels()
-
-
 class_log_probabilities = _kernel.class_log_probabilities
 class_log_probability = _kernel.class_log_probability
 scale_mixture = _kernel.scale_mixture

@@ -136,7 +136,7 @@ def task_of(
         noise_schedule=schedule,
         power=power,
         tail_rate=tail_rate,
-        informative_ratio=ratio_of(once=stream or n_epochs == 1),
+        informative_ratio=ONCE_INFORMATIVE_RATIO if stream or n_epochs == 1 else INFORMATIVE_RATIO,
     )
 
 
@@ -161,11 +161,6 @@ def _due(X: Samples, n_iters: range) -> Array | None:
     if (every == 1).all():
         return None
     return np.asarray((np.array(n_iters)[:, np.newaxis] + np.arange(n_features)) % every == 0)
-
-
-def ratio_of(*, once: bool) -> float:
-    """Return the ratio that selects the prior factors to refine."""
-    return ONCE_INFORMATIVE_RATIO if once else INFORMATIVE_RATIO
 
 
 # ---- The rows of each shard in each round, determined by the seed
@@ -686,7 +681,7 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
     posterior, velocity, n_held = combine(state.posterior, updates, state.velocity)
     counts = state.counts + sum(each.counts for each in updates)
     if refine and schedule.n_shards > 1 and not warm_up:
-        ratio = ratio_of(once=setting.n_epochs == 1)
+        ratio = ONCE_INFORMATIVE_RATIO if setting.n_epochs == 1 else INFORMATIVE_RATIO
         posterior, swept = ENGINES[plan.engine].refine_prior(posterior, ratio, setting.groups)
         counts[3] += swept.n_skipped
     log_Z_sum = state.log_Z_sum + sum(each.log_Z_sum for each in updates)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import TargetDistribution
-from probprop.distributions.classes import ClassMixture
 from probprop.estimators.kind import classes_of
 from probprop.estimators.shapley import inputs_of, rows_at, taken
 from probprop.estimators.validation import check_int
@@ -141,13 +139,10 @@ def _shuffled(rows: Any, place: Sequence[int], random: np.random.RandomState) ->
 def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:
     """Return mean negative log-likelihood and error of each target, (2, K)."""
     if classes is not None:
-        label = cast(ClassMixture, predictive)
-        index = np.searchsorted(classes, y)
-        wrong = label.log_proba.argmax(axis=1) != index
-        loss = -label.log_proba[np.arange(len(y)), index]
+        log_proba, index = predictive.log_proba, np.searchsorted(classes, y)
+        wrong, loss = log_proba.argmax(axis=1) != index, -log_proba[np.arange(len(y)), index]
         return np.array([[loss.mean()], [wrong.mean()]])
-    targets = cast(TargetDistribution, predictive).targets()
-    each = zip(y.reshape(len(y), -1).T, targets, strict=True)
+    each = zip(y.reshape(len(y), -1).T, predictive.targets(), strict=True)
     return np.array([(-_mean_density(p.logpdf(of)), rmse(of, p.mean)) for of, p in each]).T
 
 
