@@ -84,3 +84,14 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 html_sidebars = {"index": [], "getting-started": []}
+
+
+def skip_fields(app: object, what: str, name: str, value: object, *given: object) -> bool | None:
+    """Leave out fields of named tuples, which the source explains in comments."""
+    doc = getattr(value, "__doc__", None) or ""
+    return True if doc.startswith("Alias for field number") else None
+
+
+def setup(app: object) -> None:
+    """Connect what Sphinx calls."""
+    app.connect("autodoc-skip-member", skip_fields)
