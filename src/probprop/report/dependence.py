@@ -24,7 +24,7 @@ from probprop.table.columns import Kind, booleans, numbers
 from probprop.table.encoding import ColumnEncoder, TableEncoder
 from probprop.table.model import TableModel
 
-# ---- The columns of a table as a reader knows them, and where each is among a network's numbers
+# ---- The columns of a table, and where each is among the inputs of a network
 
 
 _MOST_CATEGORIES = 12  # that have a mark
@@ -88,7 +88,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table, as a reader and as a network knows them."""
+    """Rows of a table: their cells, and the inputs of a network."""
 
     X: Array  # (n, n_features)
     table: pd.DataFrame  # the cells, (n, n_columns)

@@ -349,7 +349,7 @@ def _text_frames(
     }
 
     def without_blank(frame: pd.DataFrame) -> pd.DataFrame:
-        """Leave out columns without a name and without cells; pandas knows of one at most."""
+        """Leave out columns without a name and cells, of which pandas leaves out one at most."""
         if blank and frame[blank].notna().to_numpy().any():
             raise _ragged(source, "a row", "more", len(layout.names))
         return frame.drop(columns=blank)
