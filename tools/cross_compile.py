@@ -154,7 +154,7 @@ def link_bindings(target: Target, objects: Sequence[Path], folder: Path) -> Path
 
 
 def write_wheel(target: Target, module: Path, own: Path) -> Path:
-    """Write the wheel of a target beside the wheel `own` of this machine."""
+    """Write the wheel of a target next to the wheel `own` of this machine."""
     name, version = own.name.split("-")[:2]
     path = own.with_name(f"{name}-{version}-cp312-abi3-{target.tag}.whl")
     record = f"{name}-{version}.dist-info/RECORD"

@@ -122,7 +122,7 @@ def at_scores_of_3(p: Recalibrated) -> list[np.ndarray]:
     return [p.base.transformation.inverse(m + sign * e * np.exp(log_s)) for sign in (-1.0, 1.0)]
 
 
-def test_moments_of_strongly_transformed_targets_are_those_of_likely_values() -> None:
+def test_moments_of_strongly_transformed_targets_weigh_likely_values() -> None:
     """A tail beyond the samples, under the sixth power, once gave a mean of 20 times the 97.5 %."""
     rng = RandomState(0)
     z, g = rng.normal(10.0, 1.0, 2_000), BoxCox(0.15, 10.0)

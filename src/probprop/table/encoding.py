@@ -174,7 +174,7 @@ def or_missing(column: pd.Series) -> Array:
 def _means(place: Array, outputs: FloatArray, n: int) -> FloatArray:
     """Return the mean outputs of n categories, then of all samples, (n + 1, K).
 
-    `place` is the category of each sample, -1 for none. Means are shrunk towards that of all
+    `place` is the category of each sample, -1 for none. Means are shrunk toward the mean of all
     samples by the ratio of the variances within and between categories.
     """
     mean, variance = outputs.mean(axis=0), outputs.var(axis=0)
