@@ -74,9 +74,12 @@ def test_weights() -> None:
     assert model.update(FRAME).estimator.n_samples_seen_ == 90
 
 
-def test_known_errors_are_refused() -> None:
-    with pytest.raises(TableError, match=r"PBPRegressorCV does not accept known errors .* 'often'"):
-        fit_table_model(FRAME, "y", drop=["kind"], estimator=small(), error="often")
+def test_known_errors() -> None:
+    model = fit_table_model(FRAME, "y", drop=["kind"], estimator=small(), error="often")
+    X, y = model.split(FRAME)
+    alone = small().fit(X, y, y_std=FRAME["often"].to_numpy())
+    assert_array_equal(model.predict(FRAME), alone.predict(X))
+    assert model.update(FRAME).estimator.n_samples_seen_ == 2 * len(FRAME)
 
 
 def test_missing_cells() -> None:

@@ -41,7 +41,7 @@ Examples:
   probprop fit patients.xlsx --target dose --na NA,-999 --group patient -o dose.pbp
   probprop fit demand.csv --target units --time date -o demand.pbp
   probprop fit buildings.csv --target heating,cooling --fast -o loads.pbp
-  probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
+  probprop fit stars.csv --target distance --error distance_error -o stars.pbp
   probprop fit 'houses/*.parquet' --target price --memory-limit 2GB -o houses.pbp
   probprop fit 'houses/*.parquet' --target price --dask tcp://10.0.0.5:8786 -o houses.pbp
   cat houses.csv | probprop fit - --target price --fast --hidden-layer-sizes 50,50 -o houses.pbp
@@ -146,7 +146,7 @@ class Request:
     @property
     def reasons(self) -> list[str]:
         """The options that only one network takes."""
-        return [*map(recipes.option, self.options), *(["--error"] if self.error else [])]
+        return [*map(recipes.option, self.options)]
 
 
 @arguments.takes(Request)
@@ -162,8 +162,8 @@ def fit(context: Context, request: Request) -> None:
     trained on it. --budget sets the size of the search. Ctrl-C ends the search and keeps the best
     candidate so far.
 
-    With --fast one network is fitted by the protocol of the paper. Options for one network, --error
-    and several targets imply it. There are no folds, so a tenth of the rows is the test set, and
+    With --fast one network is fitted by the protocol of the paper. Options for one network and
+    several targets imply it. There are no folds, so a tenth of the rows is the test set, and
     the network that was scored on it is kept. With --test-fraction 0 it is trained on all rows, and
     there are no scores. With --test-fraction SHARE, any model is trained on the other rows and
     scored on this share.

@@ -211,10 +211,10 @@ def values_likelihood(network: Any, n_targets: int) -> Likelihood:
 
 def check_takes_errors(network: Any, what: str) -> None:
     """Refuse known errors of the target where an estimator does not take them."""
-    if not isinstance(network, PBPRegressor):
+    if not isinstance(network, PBPRegressor | PBPRegressorCV):
         raise ValueError(
             f"{type(network).__name__} does not accept known errors of the target: "
-            f"leave out {what}, or use PBPRegressor."
+            f"leave out {what}, or use a regressor."
         )
 
 

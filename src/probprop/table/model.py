@@ -389,11 +389,6 @@ def fit_table_model(
             warnings.warn("; ".join(encoder.notes), TableNote, stacklevel=2)
     X = encoder.coded(given, y)
     new: Any = _seeded(estimator, random_state)
-    if counting.error and isinstance(new, PBPRegressorCV):
-        raise TableError(
-            f"{type(new).__name__} does not accept known errors of the target: leave out the "
-            f"column {counting.error[0]!r} of errors, or use PBPRegressor."
-        )
     options: dict[str, Any] = {**counting.options(frame)}
     if group is not None or time is not None:
         _check_folds(new, group, time)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+import probprop
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV
 from probprop.estimators.base import fit_network
-from probprop.estimators.cv.calibration import standard_error
+from probprop.estimators.cv.calibration import OutOfFold, standard_error
 from probprop.estimators.validation import Given, read_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -167,14 +172,68 @@ def test_rows_have_the_noise_of_their_weight() -> None:
     assert_allclose([inside[n_measured == k].mean() for k in (1, 25)], 0.9, atol=0.06)
 
 
-def test_known_errors_are_refused_in_words() -> None:
-    X, y = rows(60, PBPRegressorCV)
-    model = small(PBPRegressorCV).fit(X, y)
-    for call in (model.fit, model.partial_fit):
-        with pytest.raises(ValueError, match="takes no known errors of the targets, y_std"):
-            call(X, y, y_std=0.1)
-    with pytest.raises(ValueError, match="y_std is for regressors"):
-        small(PBPClassifierCV).fit(*rows(60, PBPClassifierCV), y_std=0.1)
+class TestKnownErrors:
+    """Errors of 0, 0.3 or 3 with noise of 0.2."""
+
+    rng = np.random.RandomState(0)
+    X, new = rng.uniform(-2.0, 2.0, (500, 2)), rng.uniform(-2.0, 2.0, (1_000, 2))
+    mean, e = np.sin(2.0 * X[:, 0]) + X[:, 1], rng.choice([0.0, 0.3, 3.0], 500)
+    y = mean + 0.2 * rng.standard_normal(500) + e * rng.standard_normal(500)
+    later = np.sin(2.0 * new[:, 0]) + new[:, 1] + 0.2 * rng.standard_normal(1_000)
+
+    @pytest.mark.parametrize("noise", ["constant", "input"])
+    def test_they_are_no_noise(self, noise: Any, tmp_path: Path) -> None:
+        candidates = [Candidate(8, (20,), cap, noise=noise) for cap in (10.0, 30.0)]
+        model = PBPRegressorCV(3, candidates=candidates, random_state=0)
+        known = clone(model).fit(self.X, self.y, y_std=self.e).predict_distribution(self.new)
+        plain = clone(model).fit(self.X, self.y).predict_distribution(self.new)
+        assert_allclose(np.median(known.aleatoric_std), 0.2, rtol=0.2)
+        assert known.logpdf(self.later).mean() > plain.logpdf(self.later).mean() + 0.5
+        assert known.crps(self.later).mean() < 0.75 * plain.crps(self.later).mean()
+        lower, upper = known.interval(0.9)
+        assert 0.85 < ((lower < self.later) & (self.later < upper)).mean() < 0.95
+        model.fit(self.X, self.y, y_std=self.e).save(tmp_path / "m.pbp")
+        loaded = probprop.load(tmp_path / "m.pbp")
+        assert_array_equal(loaded.predict(self.new), known.mean)
+
+    def test_the_factor_is_most_likely(self) -> None:
+        scale = np.random.RandomState(1).uniform(0.5, 2.0, 500)
+        residual = np.hypot(1.3 * scale, self.e) * np.random.RandomState(2).standard_normal(500)
+        oof = OutOfFold(np.zeros(500), residual, 0.6 * scale, 0.8 * scale, 1.0, y_std=self.e)
+        best = minimize_scalar(lambda a2: -oof.log_p(a2).sum(), bounds=(0.1, 9.0), method="bounded")
+        assert_allclose(oof.factor, best.x, rtol=1e-3)
+        assert_allclose(
+            oof.log_p(2.0), norm.logpdf(residual, 0.0, np.hypot(2**0.5 * scale, self.e))
+        )
+
+    def test_none_is_the_same_as_zero(self) -> None:
+        models = [small(PBPRegressorCV, support=None) for _ in range(2)]
+        models[0].fit(self.X[:90], self.y[:90])
+        models[1].fit(self.X[:90], self.y[:90], y_std=0.0)
+        predicted = [model.predict(self.new, return_std=True) for model in models]
+        assert_allclose(predicted[0], predicted[1], rtol=1e-5)
+
+    def test_updates(self) -> None:
+        model = small(PBPRegressorCV).fit(self.X[:250], self.y[:250], y_std=self.e[:250])
+        plain = copy(model).partial_fit(self.X[250:], self.y[250:])
+        model.partial_fit(self.X[250:], self.y[250:], y_std=self.e[250:])
+        assert 1.5 * model.calibration_.factor < plain.calibration_.factor
+
+    def test_what_is_refused(self) -> None:
+        X, y = rows(60, PBPRegressorCV)
+        for parameters, word in (({"power": 0.5}, "power"), ({"output_layer": "full"}, "output")):
+            candidates = [Candidate(None, (5,), 10.0, **parameters)]
+            model = small(PBPRegressorCV, candidates=candidates)
+            with pytest.raises(ValueError, match=f"{word}.* of a candidate is not available for k"):
+                model.fit(X, np.exp(y), y_std=0.1)
+            with pytest.raises(ValueError, match="y_std is not available with a support, a Box-C"):
+                model.fit(X, np.exp(y)).partial_fit(X, np.exp(y), y_std=0.1)
+        with pytest.raises(ValueError, match="y_std is not available with a support"):
+            small(PBPRegressorCV, support=(0.0, None)).fit(X, np.exp(y), y_std=0.1)
+        with pytest.raises(ValueError, match="y_std must be an array with values in the range"):
+            small(PBPRegressorCV).fit(X, y, y_std=-0.1)
+        with pytest.raises(ValueError, match="y_std is for regressors"):
+            small(PBPClassifierCV).fit(*rows(60, PBPClassifierCV), y_std=0.1)
 
 
 def test_the_temperature_depends_more_on_samples_of_large_weight() -> None:

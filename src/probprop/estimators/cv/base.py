@@ -171,8 +171,11 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             A file for the state of all networks, up to tens of MB. The same call continues from it,
             to the same bits as without the break; other data, other parameters or another version
             of probprop are refused. `random_state` has to be an int.
-        y_std : None
-            Known errors of the targets are not supported: any other value raises an error.
+        y_std : array-like of shape (n_samples,), default=None
+            Regression only: known standard deviations of the errors of the targets, as in
+            `PBPRegressor`. Noise and calibration are learned without them, and predictions do not
+            include them. No transformation of the targets, exact output layer, recalibration or
+            support is used then.
 
         Returns
         -------
@@ -230,7 +233,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         n_train, n_classes = len(folds[0].train), data.likelihood.n_classes
         rungs = policy.rungs_of(self.budget, n, n_train, n_classes)
         problem = problem_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
-        problem = replace(problem, n_search=line.n_search_folds)
+        problem = replace(problem, n_search=line.n_search_folds, y_std=data.y_std)
         with (
             in_a_file(problem, checkpoint, self) as problem,
             progress(self.verbose, callback) as report,
@@ -285,7 +288,8 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
                     of = outputs_of(plan_of(member, data.likelihood), fitted)
                     own = rows[fold.test].moments(group.encoding, of, a2)
                     outputs.append(FoldOutputs(fitted, *own))
-            parts.append(scorer.out_of_fold(outputs, data.y, data.weights, held_out))
+            given = (data.y, data.weights, held_out, data.y_std)
+            parts.append(scorer.out_of_fold(outputs, *given))
         return self.calibration_.after(parts, self._group_weights, rows)
 
     def _outputs(self, X: ArrayLike) -> Outputs:
@@ -520,6 +524,14 @@ def search_of(
     if isinstance(model.candidates, str) and model.budget != "fast":
         candidates += [c for c in policy.with_codes(candidates) if encodings.fits(c.bins)]
     exact = isinstance(model.candidates, str) and not is_classifier(model)
+    if problem.y_std is not None:
+        exact, plain = False, {"power": None, "output_layer": "mean_field"}
+        for name, usual in plain.items():
+            if any(getattr(candidate, name) != usual for candidate in candidates):
+                raise ValueError(
+                    f"{name} of a candidate is not available for known errors of the targets, "
+                    "y_std. Leave one of the two out."
+                )
     n_threads = effective_n_jobs(model.n_jobs)
     search = Search(
         problem, rungs, line.n_stacked, seed, exact, exact and positive, n_threads, report

@@ -74,6 +74,10 @@ _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
 _N_PARTS = 5  # of the rows of a single fold, to evaluate the noise network
 _N_SEEN = 5  # of 400 rows or more, the bounds are the fifth smallest and largest levels
 
+# Known errors of targets.
+_N_EM = 1_000  # steps of expectation maximization, at most
+_SETTLED = 1e-6  # relative change of the factor in its last step
+
 # The temperature.
 _WIDTH = 0.5  # of log T before any row: labels that are all right would let T go to 0
 _STEP = 0.05  # of log T, in the differences for the curvature
@@ -127,6 +131,7 @@ class OutOfFold:
     between: FloatArray | None = None  # std between the predictions that were pooled; None: one
     n_pooled: float = 1.0  # effective number of predictions of each row
     log_jacobian: FloatArray | None = None  # log derivative of what is predicted by the target
+    y_std: FloatArray | None = None  # known errors of the targets; None: there are none
 
     @property
     def std(self) -> FloatArray:
@@ -137,28 +142,51 @@ class OutOfFold:
     @property
     def factor(self) -> float:
         """The factor a^2 of all variances; 1 if every residual is 0."""
-        return self._mean_square(self.residual) or 1.0
+        return self._error() or 1.0
+
+    def _error(self, factor: float | None = None) -> float:
+        """Return the mean square of the residuals in units of the variances.
+
+        Known errors e are removed by expectation maximization: given its residual, the expected
+        square of a sample without its error is (b r)^2 + b e^2 with b = a^2 s^2 / (a^2 s^2 + e^2).
+        This is one step from a^2 = `factor`, or, if it is None, the a^2 of largest likelihood.
+        """
+        if self.y_std is None:
+            return self._mean_square(self.residual)
+        z, e = self.residual / self.std, self.y_std / self.std
+        after = 1.0 if factor is None else factor
+        for _ in range(_N_EM if factor is None else 1):
+            before, b = after, after / (after + e**2)
+            after = weighted_mean((b * z) ** 2 + b * e**2, self.weights)
+            if abs(after - before) <= _SETTLED * before:
+                break
+        return after
 
     def _mean_square(self, r: FloatArray) -> float:
         return weighted_mean((r / self.std) ** 2, self.weights)
 
-    def squares(self, n_folds: int) -> Squares:
+    def squares(self, n_folds: int, factor: float | None = None) -> Squares:
         """Return the mean squares that calibrate the networks of that many folds."""
         between = 0.0 if self.between is None else self._mean_square(self.between)
         n_rows = float(len(self.mean) if self.weights is None else self.weights.sum())
-        error, n_members = self._mean_square(self.residual), n_folds * self.n_pooled
+        error, n_members = self._error(factor), n_folds * self.n_pooled
         return Squares(error, between, n_rows, self.n_pooled, n_members)
 
     def of_ensemble(self, squares: Squares) -> OutOfFold:
         """Return the rows with residuals as large as the whole ensemble has."""
         if not squares.error:
             return self
-        return replace(self, residual=self.residual * np.sqrt(squares.total / squares.error))
+        a = np.sqrt(squares.total / squares.error)
+        y_std = None if self.y_std is None else self.y_std * a
+        return replace(self, residual=self.residual * a, y_std=y_std)
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
-        """Return log N(residual | 0, factor (v + kappa)) of every row, in target units."""
-        z = self.residual / self.std
-        log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(self.std)
+        """Return log N(residual | 0, factor (v + kappa) + e^2) of every row, in target units."""
+        std = self.std
+        if self.y_std is not None:
+            std, factor = np.hypot(np.sqrt(factor) * std, self.y_std), 1.0
+        z = self.residual / std
+        log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
         return log_p if self.log_jacobian is None else log_p + self.log_jacobian
 
     def targets(self, g: BoxCox | None) -> FloatArray:
@@ -367,8 +395,10 @@ def learn_noise(
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:
     """Return residuals, variances of their means and noise levels, in units of the target."""
-    stds = (oof.epistemic_std / oof.unit, oof.aleatoric_std / oof.unit)
-    return np.stack([oof.residual / oof.unit, *(factor * std**2 for std in stds)], axis=1)
+    v, kappa = (factor * (s / oof.unit) ** 2 for s in (oof.epistemic_std, oof.aleatoric_std))
+    if oof.y_std is not None:  # as uncertain as the mean
+        v = v + (oof.y_std / oof.unit) ** 2
+    return np.stack([oof.residual / oof.unit, v, kappa], axis=1)
 
 
 def _plan(dtype: np.dtype[np.floating]) -> Plan:
@@ -435,7 +465,7 @@ class Calibration:
     ) -> Calibration:
         """Return the calibration after more rows, which each stacked trial has predicted."""
         oof = pooled(parts, weights)
-        squares = self.squares.after(oof.squares(1))
+        squares = self.squares.after(oof.squares(1, self.squares.error))
         noise = self.noise
         if noise is not None:
             noise = noise.after(rows, oof.of_ensemble(squares), squares.total)
@@ -524,7 +554,12 @@ class RegressionScorer:
         return g.forward(y), replace(scorer, transformation=g)
 
     def out_of_fold(
-        self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
+        self,
+        outputs: Sequence[FoldOutputs],
+        y: Array,
+        weights: Weights,
+        held_out: HeldOut,
+        y_std: FloatArray | None = None,
     ) -> OutOfFold:
         """Return predictions and residuals in the order of ``held_out.rows``, as y and weights."""
         each = []
@@ -538,7 +573,7 @@ class RegressionScorer:
         if weights is not None:  # as in training
             aleatoric_std = aleatoric_std / np.sqrt(weights)
         unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
-        oof = OutOfFold(mean, y - mean, epistemic_std, aleatoric_std, unit, weights)
+        oof = OutOfFold(mean, y - mean, epistemic_std, aleatoric_std, unit, weights, y_std=y_std)
         g = self.transformation
         return oof if g is None else replace(oof, log_jacobian=g.log_jacobian(g.inverse(y)))
 
@@ -568,10 +603,12 @@ class RegressionScorer:
         names = ("mean", "epistemic_std", "aleatoric_std")
         members = Moments(*(np.stack([getattr(part, k) for part in parts]) for k in names))
         # Each of these rows is predicted by one network of each stacked trial.
-        base = found.out_of_fold.mixture(members, h=h, weights=weights)
+        base: Any = found.out_of_fold.mixture(members, h=h, weights=weights)
         y = np.clip(oof.targets(g), *self.support)  # the rounding of residuals
         given = (self.support, self.support_is_given)
-        shaped = recalibrated(base, y, held_out.fold, oof.weights, *given)  # type: ignore[arg-type]
+        # With known errors, the shape of the residuals is not the one of the targets.
+        plain = oof.y_std is not None
+        shaped = None if plain else recalibrated(base, y, held_out.fold, oof.weights, *given)
         if shaped is None:
             return Calibrated(found, base)
         return Calibrated(replace(found, recalibration=shaped.recalibration), shaped)
@@ -728,7 +765,7 @@ class ClassificationScorer:
     likelihood: LabelLikelihood
 
     def out_of_fold(
-        self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
+        self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut, *_: Any
     ) -> LabelsOutOfFold:
         """Return out-of-fold outputs and labels."""
         mean = held_out.in_order([own.mean.astype(np.float64) for own in outputs])

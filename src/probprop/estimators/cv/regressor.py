@@ -219,7 +219,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             Must be above 0 if the members predict a Box-Cox transformation of the target.
         sample_weight : array-like of shape (n_samples,), default=None
             In the units of `fit`, and divided by its mean weight; None is that mean weight.
-        y_std : None
+        y_std : array-like of shape (n_samples,), default=None
             As in `fit`.
 
         Returns
@@ -359,12 +359,17 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
-        if given.y_std is not None:
-            raise ValueError(
-                "PBPRegressorCV takes no known errors of the targets, y_std: it may predict a "
-                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor."
-            )
         known = getattr(self, "likelihood_", None) if stream else None
+        if given.y_std is not None:
+            asked = self.support is not None and not isinstance(self.support, str)
+            fitted = [] if known is None else [group.candidate for group in self.groups_]
+            exact = any(c.power is not None or c.output_layer == "full" for c in fitted)
+            if asked or exact or (fitted and self.calibration_.recalibration is not None):
+                raise ValueError(
+                    "y_std is not available with a support, a Box-Cox transformation, a "
+                    "recalibration or an exact output layer: give None, or fit again with y_std "
+                    'and support="auto".'
+                )
         data = validation.read_values(self, given, known, Gaussian().noise_prior)
         if known is not None:
             if (g := self.calibration_.transformation) is None:

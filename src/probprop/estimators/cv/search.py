@@ -83,6 +83,7 @@ class Problem:
     folds: Sequence[Fold]  # each has a network of every stacked trial
     scorer: Scorer
     weights: FloatArray | None = None  # of the samples, above 0; None: each is 1
+    y_std: FloatArray | None = None  # known errors of the targets, (n,); None: there are none
     marginalize: bool = False  # whether NaN is a missing value
     n_search: int | None = None  # how many of the folds trials are compared on; None: all
     step: Step | None = None  # makes epochs of trainings; None is `advance`
@@ -110,9 +111,10 @@ class Problem:
         y, scorer = self.scorer.seen_by(candidate, self.y)
         return replace(self, y=y, scorer=scorer)
 
-    def weights_of(self, rows: Array | slice) -> FloatArray | None:
-        """Return the weights of these samples."""
-        return None if self.weights is None else self.weights[rows]
+    def counting(self, rows: Array | slice) -> tuple[FloatArray | None, FloatArray | None]:
+        """Return the weights and the known errors of these samples."""
+        weights, y_std = self.weights, self.y_std
+        return None if weights is None else weights[rows], None if y_std is None else y_std[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,11 +224,11 @@ def begin_trials(
 def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | None) -> Run:
     plan, encodings, bins = problem.plan(candidate), problem.encodings, candidate.bins
     train, rng = side_by_side(fold.train), RandomState(fold.seed)
-    y, weights = problem.y[train], problem.weights_of(train)
+    y, (weights, y_std) = problem.y[train], problem.counting(train)
     if sibling is not None:
         X = Inputs(sibling.rows.X)  # without missing values, whose variance is in X_var
         before = training.start(plan, X, y, rng, sibling.fitted.standardizer, near_draw=True)
-        run = training.begin(plan, before, X, y, rng, weights=weights)
+        run = training.begin(plan, before, X, y, rng, weights=weights, y_std=y_std)
         return run._replace(rows=run.rows._replace(X_var=sibling.rows.X_var))
     if plan.likelihood.standardizes_target:
         own, every = (measure(a.reshape(len(a), -1)) for a in (y, problem.y))
@@ -236,7 +238,7 @@ def _begin(candidate: Candidate, problem: Problem, fold: Fold, sibling: Run | No
         scales = encodings.standardizer(train, None, bins)
     X = encodings.inputs(bins)[train]
     before = training.start(plan, X, y, rng, scales, near_draw=True)
-    return training.begin(plan, before, X, y, rng, weights=weights)
+    return training.begin(plan, before, X, y, rng, weights=weights, y_std=y_std)
 
 
 def _runs_of(trials: Sequence[Running]) -> list[Run]:
@@ -269,14 +271,15 @@ def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluat
         fitted, rows = run.fitted, side_by_side(fold.train)
         if run.plan.output_layer == "full":
             scales, X = fitted.standardizer, encodings.inputs(bins)[rows]
-            given = run.plan, fitted.posterior, scales, X, problem.y[rows], problem.weights_of(rows)
-            fitted = replace(fitted, posterior=with_output_layer(*given))
+            given = run.plan, fitted.posterior, scales, X, problem.y[rows]
+            q = with_output_layer(*given, problem.counting(rows)[0])
+            fitted = replace(fitted, posterior=q)
         of = outputs_of(run.plan, fitted)
         outputs.append(FoldOutputs(fitted, *encodings.moments(fold.test, bins, of)))
     held_out = HeldOut(folds)
-    y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
+    y, (weights, y_std) = problem.y[held_out.rows], problem.counting(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
-        oof = problem.scorer.out_of_fold(outputs, y, weights, held_out)
+        oof = problem.scorer.out_of_fold(outputs, y, weights, held_out, y_std)
         log_p = oof.log_p(oof.factor)
     networks = tuple(output.fitted for output in outputs)
     of_fold = held_out.fold == np.arange(len(folds))[:, np.newaxis]
@@ -644,7 +647,7 @@ def in_a_file(
         return
     checkpoints.check_seed(model.random_state)
     folds = [rows for f in problem.folds for rows in (f.train, f.test)]
-    arrays = [stored(problem.encodings.X), problem.y, problem.weights, *folds]
+    arrays = [stored(problem.encodings.X), problem.y, problem.weights, problem.y_std, *folds]
     file = CheckpointFile(path, checkpoints.digest(arrays), checkpoints.settings_of(model))
     try:
         yield replace(problem, saved=SavedStages(file))
@@ -682,14 +685,14 @@ def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint |
         group.append(what)
         if (h := calibration.log_scale(rows)) is not None:
             noise.append(np.sqrt(h.factor))
-    y, weights = problem.y[held_out.rows], problem.weights_of(held_out.rows)
+    y, (weights, y_std) = problem.y[held_out.rows], problem.counting(held_out.rows)
     a2 = float(calibration.factor)
 
     def log_p(factor: float) -> FloatArray:
         """Return the log density, or probability, of the target of each sample."""
         pairs = zip(outputs, between, strict=True)
         wider = [own._replace(variance=own.variance + factor / a2 * b) for own, b in pairs]
-        oof: Any = problem.scorer.out_of_fold(wider, y, weights, held_out)
+        oof: Any = problem.scorer.out_of_fold(wider, y, weights, held_out, y_std)
         if noise:
             oof = replace(oof, aleatoric_std=oof.aleatoric_std * held_out.in_order(noise))
         found_p: FloatArray = oof.log_p(a2)
