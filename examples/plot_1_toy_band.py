@@ -33,9 +33,9 @@ plot.predictive_band(line, predicted, data=(x, y), truth=line**3, target="y", ax
 ax.set(xlabel="x", ylim=(-130, 130))
 
 # %%
-# What the band is made of. The noise is the same everywhere; the model uncertainty grows outside
-# the data. Far out it is a straight line, because a rectified network is one there: you can rely on
-# a standard deviation that grows, but not on how fast (the cubic leaves the band).
+# The two parts of the band. The noise is the same everywhere; the epistemic uncertainty grows
+# outside the data. It grows linearly, because a ReLU network is linear there: rely on the growth,
+# but not on its rate (the cubic leaves the band).
 
 fig, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
 ax.plot(line, predicted.std, color="black", label="std: both")

@@ -1,6 +1,6 @@
 """
-Real data: calibration
-====================================
+Calibration on real data
+========================
 
 Ten measurements of 442 diabetes patients, and how far the disease had progressed a year later. A
 prediction with an error bar makes two promises: it is close, and the error bar says how close. This

@@ -2,7 +2,7 @@
 A stream of data with ``partial_fit``
 =====================================
 
-Rows arrive in batches. The model first predicts each batch, then learns from it: so every error
+Samples arrive in batches. The model predicts each batch before it is updated on it, so every error
 shown here is on new data, and no sample needs to be kept.
 """
 
@@ -39,7 +39,7 @@ print(f"{np.mean(coverage[-10:]):.1%} in the 95 % interval")
 
 # %%
 # The error falls toward the noise of 1, which no model can beat. The standard deviations follow:
-# they start wide and narrow as the rows come in. A coverage that falls from batch to batch would be
+# they start wide and narrow as samples arrive. A coverage that falls from batch to batch would be
 # a sign that the stream changes.
 
 rows = 200 * np.arange(1, 100)

@@ -6,7 +6,7 @@ Heteroscedastic noise
 """
 
 # %%
-# A trumpet: the targets scatter little on the left and much on the right. Both models have the same
+# The targets scatter little on the left and much on the right. Both models have the same
 # mean, to the last bit; the bands are their 95 % intervals.
 
 import matplotlib.pyplot as plt
