@@ -39,6 +39,18 @@ def test_calibrated_intervals_are_doubted_in_one_of_twenty_tables(n: int) -> Non
     assert np.mean([len(each.doubtful) > 0 for each in found]) < 0.10
 
 
+def test_calibrated_intervals_are_not_clearly_too_wide() -> None:
+    """Fifty rows with intervals 39 ± 30 % too wide once were "calibrated"."""
+    n_wide = 0
+    for seed in range(100):
+        y, mean, std = calibrated(50, seed)
+        found = verdict(y, gaussian(mean, 1.4 * std)).all_rows
+        size, take = (float(re.search(r"[\d.]+", each)[0]) for each in found.words)  # type: ignore[index]
+        assert not found.calibrated or size <= 1.3 * take + 1.0
+        n_wide += not found.calibrated
+    assert n_wide > 70
+
+
 def test_the_limit_matches_simulated_intervals() -> None:
     """The oracle draws targets and counts them in intervals; nothing of multinomials."""
     n, rng = 487, RandomState(0)

@@ -5,11 +5,12 @@ intervals would have to be scaled. With u the predictive cdf of a target and z =
 N(0, 1) if the prediction is calibrated, s is the maximum likelihood estimate of z ~ N(0, s^2).
 Values beyond the 95 % interval count only as being there, so that outliers do not decide.
 
-Whether chance explains it is a Kolmogorov-Smirnov test over all levels: `|2 u - 1|` is the level of
-the smallest central interval that contains the target, and is uniform if intervals are calibrated.
-The same test is applied to thirds of the samples, by size of the prediction and of its standard
-deviation, because intervals can be calibrated on average only. Class probabilities are compared
-with the accuracy.
+Whether chance explains it is decided by two tests: a Wald test of log s = 0 (from 20 samples on),
+and, for what is not a matter of scale, a Kolmogorov-Smirnov test over all levels: `|2 u - 1|` is
+the level of the smallest central interval that contains the target, and is uniform if intervals are
+calibrated. The p-value is twice the smaller one of both (Bonferroni). The same tests are applied to
+thirds of the samples, by size of the prediction and of its standard deviation, because intervals
+can be calibrated on average only. Class probabilities are compared with the accuracy.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NEGLIGIBLE = 0.01
 """A coverage this close to its level counts as calibrated, whatever the number of samples."""
 
 _NAMED = np.array([0.5, 0.8, 0.9, 0.95])  # levels that readers know
-_FEWEST = 20  # samples of a third that is tested
+_FEWEST = 20  # samples of a third that is tested, and of a scale
 _CENSORED = float(ndtri(0.975))  # |z| of the ends of a 95 % interval
 _LARGEST_SCALE = 100.0  # the scale is sought between its inverse and this
 _STEP = 0.01  # of log scale, between differences
@@ -77,7 +78,7 @@ class Intervals:
     """How the central intervals of some samples compare with calibrated ones."""
 
     n: int  # samples
-    p_value: float  # of the Kolmogorov-Smirnov test
+    p_value: float  # of both tests together
     calibrated: bool  # whether chance explains the distance, or it is negligible
     level: float  # 50, 80, 90 or 95 %, whose coverage is furthest off
     inside: float  # empirical coverage at this level
@@ -188,12 +189,17 @@ def verdict_of(at: Pointwise) -> Verdict:
 def _judge(u: FloatArray, significance: float, where: str = "") -> Intervals:
     """Test samples by the predictive cdf of their targets, (n,)."""
     needed, n = np.sort(np.abs(2.0 * u - 1.0)), len(u)
-    distance, p_value = map(float, kstest(needed, "uniform", method="exact"))
+    distance, p_shape = map(float, kstest(needed, "uniform", method="exact"))
+    scale = scale_of(u)
+    p_value = p_shape
+    if n >= _FEWEST:
+        p_scale = float(erfc(abs(math.log(scale.factor)) / (math.sqrt(2.0) * scale.error)))
+        p_value = min(2.0 * min(p_shape, p_scale), 1.0)
     inside = share_inside(needed, _NAMED)
     i = int(np.abs(inside - _NAMED).argmax())
     calibrated = p_value >= significance or distance <= NEGLIGIBLE
     furthest = float(_NAMED[i]), float(inside[i])
-    return Intervals(n, p_value, calibrated, *furthest, scale_of(u), where)
+    return Intervals(n, p_value, calibrated, *furthest, scale, where)
 
 
 def _differ(scales: list[Scale]) -> bool:
