@@ -12,7 +12,7 @@ from typer import BadParameter
 from probprop.cli.console import Terminal
 from probprop.table.names import in_words
 
-OF_NETWORK = (*("hidden_layer_sizes", "n_epochs", "evidence_cap", "noise", "noise_tail"), "dtype")
+OF_NETWORK = ("hidden_layer_sizes", "n_epochs", "evidence_cap", "noise", "noise_tail", "dtype")
 """Options of one network, which imply ``--fast``."""
 
 

@@ -472,8 +472,7 @@ def _inside(
     shift = np.clip(p.mean, low, high) - p.mean
     if not shift.any():
         return base
-    stds = p.epistemic_stds, p.aleatoric_stds
-    moved = Mixture(p.means + shift, *stds, p.weights, p.tail, p.dof)
+    moved = replace(p, means=p.means + shift)
     return moved if g is None else TransformedMixture(moved, g)
 
 

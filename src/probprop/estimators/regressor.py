@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -287,9 +288,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
                 'or noise_tail="heavy", whose distributions have heavier tails already: give False.'
             )
         alpha = self.posterior_.alpha_noise.reshape(1, *[1] * (predicted.means.ndim - 2), -1)
-        return Mixture(
-            predicted.means, predicted.epistemic_stds, predicted.aleatoric_stds, dof=2.0 * alpha
-        )
+        return replace(predicted, dof=2.0 * alpha)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every sample, with gradients in the features.

@@ -243,13 +243,10 @@ class Schedule:
 
     def parts(self, n_iter: int, n_round: int) -> list[Part]:
         """Return the parts of a round; a shard without rows has none."""
-        ends = (0.0, *self.ends(n_iter))
-        made = []
-        for shard, n in enumerate(self.sizes):
-            start, stop = (round(end * n) for end in ends[n_round : n_round + 2])
-            if start < stop:
-                made.append(Part(shard, start, stop, self.seed, n_iter, n_round))
-        return made
+        start, stop = (0.0, *self.ends(n_iter))[n_round : n_round + 2]
+        places = [(round(start * n), round(stop * n)) for n in self.sizes]
+        at = (self.seed, n_iter, n_round)
+        return [Part(k, a, b, *at) for k, (a, b) in enumerate(places) if a < b]
 
 
 def usual_rounds(n_shards: int, n_hidden: int) -> int:
@@ -323,11 +320,9 @@ def update_part(shard: Shard, work: Work) -> PartUpdate:
 
 def in_threads(shards: Sequence[Shard], n_threads: int) -> MapShards:
     """Return a map over shards of this process, in threads that do not change the result."""
-
-    def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
-        return map_in_threads(lambda work: call(shards[work.part.shard], work), works, n_threads)
-
-    return map_shards
+    return lambda call, works: map_in_threads(
+        lambda work: call(shards[work.part.shard], work), works, n_threads
+    )
 
 
 def map_in_threads(

@@ -67,19 +67,10 @@ def live_page(
 ) -> Live:
     """Return the what-if section of a model, for `write_report`.
 
-    Parameters
-    ----------
-    model : TableModel
-        Which predicts in the page.
-    rows : DataFrame, default=None
-        Rows with their targets, of which the page has up to 300 whole, to begin with; None: none.
-    predictive : TargetDistribution or ClassMixture, default=None
-        Their predictions, such as out-of-fold ones; None: the model predicts them.
-    train : DataFrame, default=None
-        The rows that the model was fitted on, of which the page has summaries; None: it has
-        summaries of `rows`, or only what the model itself contains.
-    important : sequence of str, default=()
-        Columns that come first; the others follow in the order of the table.
+    The page begins with up to 300 of `rows`, which have their targets; `predictive` are their
+    predictions, such as out-of-fold ones, or None: the model predicts them. It has summaries of
+    `train`, the rows that the model was fitted on, or else of `rows`, or only what the model
+    contains. The columns `important` come first, the others follow in the order of the table.
     """
     summarized, y = train if train is not None else rows, None
     if summarized is not None:
