@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
 import probprop
-from probprop import PBPClassifier, PBPRegressor, PBPRegressorCV
+from probprop import Candidate, PBPClassifier, PBPRegressor, PBPRegressorCV
 from probprop._types import Array, FloatArray
 
 N = 120
@@ -156,16 +156,26 @@ def test_what_is_refused() -> None:
         model.fit(ROWS, Y, X_std=np.ones(34))
     missing = ROWS.copy()
     missing.data[3] = np.nan
-    for missing_as in ("error", "marginalize"):
-        with pytest.raises(ValueError, match="Input X contains NaN"):
-            PBPRegressor(**SMALL, missing=missing_as).fit(missing, Y)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        PBPRegressor(**SMALL).fit(missing, Y)
     model.fit(ROWS, Y)
     with pytest.raises(ValueError, match="X has 33 features"):
         model.predict(ROWS[:, :33])
     with pytest.raises(ValueError, match="X contains a value too large for dtype float64"):
         model.predict(1e40 * ROWS)
-    with pytest.raises(TypeError, match="Sparse data was passed"):
-        PBPRegressorCV(budget="fast").fit(ROWS, Y)
+
+
+def test_rows_are_made_dense_where_values_are_missing_and_for_a_search() -> None:
+    missing = ROWS.copy()
+    missing.data[3] = np.nan
+    search = PBPRegressorCV(2, candidates=[Candidate(4, 5)], random_state=0)
+    weights = np.arange(N) % 3
+    for model in (PBPRegressor(**SMALL, missing="marginalize"), search):
+        sparsely, densely = (
+            clone(model).fit(X, Y, sample_weight=weights) for X in (missing, missing.toarray())
+        )
+        assert_array_equal(sparsely.predict(missing), densely.predict(missing.toarray()))
+        sparsely.partial_fit(missing[:9], Y[:9])
 
 
 def test_tiny_numbers_of_single_precision_are_not_lost() -> None:

@@ -10,9 +10,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from probprop import Candidate, PBPRegressor, PBPRegressorCV
 from probprop.table import TableEncoder, TableError, UnknownCategoryWarning
 
 N = 300
@@ -84,6 +87,35 @@ def test_set_output_names_the_columns() -> None:
     assert list(frame) == encoder.get_feature_names_out().tolist()
     assert frame.index.equals(table().index)
     assert clone(encoder).get_params() == encoder.get_params()
+
+
+def test_one_hot_columns_of_many_levels_are_sparse_unless_a_frame_is_asked_for() -> None:
+    codes = [None if i % 50 == 7 else f"k{i % 40}" for i in range(N)]
+    frame = table().assign(code=codes)
+    encoder = TableEncoder().fit(frame)
+    X = encoder.transform(frame)
+    assert isinstance(X, csr_array)
+    assert X.nnz < 0.3 * np.prod(X.shape)
+    named = clone(encoder).set_output(transform="pandas").fit_transform(frame)
+    assert_array_equal(X.toarray(), named.to_numpy(), strict=True)
+    first = "code=k0", "code=k39"
+    at = [encoder.names.index(name) for name in first]
+    assert_array_equal(X[:, at].toarray()[:, 0], [code == "k0" for code in codes])
+    with pytest.warns(UnknownCategoryWarning):
+        new = (
+            TableEncoder()
+            .fit(frame[["code", "rooms"]].dropna())
+            .transform(pd.DataFrame({"code": ["k1", "never"], "rooms": [1, 2]}))
+        )
+    assert np.isnan(new.toarray()[1, :-1]).all()
+    for estimator in (
+        PBPRegressorCV(2, candidates=[Candidate(4, 5)], random_state=0),
+        PBPRegressor(n_epochs=2, missing="marginalize", random_state=0),
+    ):
+        y = np.arange(float(N))
+        piped = make_pipeline(TableEncoder(), clone(estimator)).fit(frame, y)
+        dense = clone(estimator).fit(named.to_numpy(), y)
+        assert_array_equal(piped.predict(frame), dense.predict(named.to_numpy()))
 
 
 def test_names_that_differ_are_refused() -> None:

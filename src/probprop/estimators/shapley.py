@@ -153,7 +153,9 @@ def inputs_of(model: Any, X: Any, y: Any = None) -> tuple[Any, Any, Places]:
     if hasattr(model, "encoder"):  # TableModel
         return model.estimator, model.encode(X, y), model.encoder.places
     if (encoder := getattr(model, "encoder_", None)) is not None:
-        rows = encoder.transform(X) if y is None else encoder.training_inputs(X, y)
+        from probprop.table.encoding import checked_frame  # it imports pandas
+
+        rows = np.asarray(encoder.coded(checked_frame(encoder, X, reset=False), y))
         return model.on_inputs(), rows, encoder.places
     if (frame := as_frame(X)) is not None:
         return model, frame, {str(name): [i] for i, name in enumerate(frame)}

@@ -154,6 +154,8 @@ def _has_finite_sum(a: Array) -> bool:
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
     """Let scikit-learn check X, and y; encode tables, explain text and NaN in words."""
     tags = get_tags(estimator).input_tags
+    if issparse(X) and (hasattr(estimator, "cv") or (tags.allow_nan and np.isnan(X.sum()))):
+        X = X.toarray()
     gaps = tags.allow_nan and not issparse(X)
     checks["dtype"] = [np.float64, np.float32]
     checks["ensure_all_finite"] = "allow-nan" if gaps else True

@@ -222,6 +222,18 @@ class Coded:
         """The columns of each set, and its codes, (n,)."""
         return list(zip(sets_of(self.first), self.codes.T[len(self.others) :], strict=True))
 
+    def tocsr(self) -> Any:
+        """Return the array of all columns as a sparse array."""
+        row, other = np.nonzero(self.numbers)
+        found = [(row, self.others[other], self.numbers[row, other])]
+        for own, code in self.sets:
+            known, missing = np.flatnonzero(code < len(own)), np.flatnonzero(np.isnan(code))
+            found += [(known, own[code[known].astype(np.intp)], np.ones(len(known)))]
+            at = np.repeat(missing, len(own)), np.tile(own, len(missing))
+            found += [(*at, np.full(len(at[0]), np.nan))]
+        rows, columns, values = map(np.concatenate, zip(*found, strict=True))
+        return sparse.csr_array((values, (rows, columns)), self.shape, self.dtype)
+
     def without_means(self) -> Coded:
         """Return the same samples with constant mean targets, which no network uses."""
         codes = self.codes.copy()

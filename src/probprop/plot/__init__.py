@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
         "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
     ) from error
 
-from probprop.plot.model import candidate_curves
+from probprop.plot.model import candidate_curves, shapley_values
 from probprop.plot.predictions import (
     calibration,
     predicted_against_observed,
@@ -39,4 +39,5 @@ __all__ = [
     "predictive_band",
     "reliability",
     "residuals_against_std",
+    "shapley_values",
 ]

@@ -1,4 +1,4 @@
-"""How the candidates of a cross-validated estimator were compared."""
+"""How candidates were compared, and what each column adds to a prediction."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from probprop.facts import power_name
 from probprop.plot import parts
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from probprop.estimators.cv.policy import Candidate
     from probprop.estimators.cv.search import Trial
 
@@ -22,6 +24,7 @@ _COLORS = [*parts.LAYERS, (parts.SKY, "P"), ("#555555", "X"), ("#999933", "<"), 
 _STYLES = ("-", "--", ":", "-.")
 _NOISE = {"auto": "", "constant": ", constant noise", "input": ", noise network"}
 _GRAY = "#777777"
+_MOST_COLUMNS = 10  # in a picture of Shapley values
 _BELOW = 4.0  # times the distance of the median from the best is what the axis shows
 
 
@@ -75,6 +78,43 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
                 Line2D([], [], color=_GRAY, ls=style, label=_evidence_cap_in_words(evidence_cap))
             )
     parts.legend_above(ax, [*keys, ring])
+    return ax
+
+
+def shapley_values(
+    explained: pd.DataFrame, *, output: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw what each column adds to a prediction, the largest first, and the sum of the smallest.
+
+    Parameters
+    ----------
+    explained : DataFrame
+        What `explain` of an estimator returns; the first sample is drawn.
+    output : str, default=None
+        Column of `explained`. None is "mean", or the last class.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+    """
+    names = list(explained.columns[1:])
+    output = output or ("mean" if "mean" in names else names[-1])
+    own = explained.loc[explained.index[0][0]]
+    added, cells = own[output].iloc[1:], own["value"].iloc[1:]
+    order = added.abs().argsort(kind="stable")[::-1]
+    first, rest = order[:_MOST_COLUMNS], order[_MOST_COLUMNS:]
+    bars = [(f"{added.index[i]} = {cells.iloc[i]}", added.iloc[i]) for i in first]
+    if len(rest):
+        bars.append((f"{len(rest)} other columns", added.iloc[rest].sum()))
+    labels, sizes = zip(*bars, strict=True)
+    ax = parts.axes(ax)
+    colors = [parts.BLUE if size >= 0.0 else parts.VERMILLION for size in sizes]
+    ax.barh(range(len(bars)), sizes, color=colors)
+    ax.set_yticks(range(len(bars)), [parts.label_of(label, 30) for label in labels])
+    ax.invert_yaxis()
+    ax.axvline(0.0, color="black", lw=1)
+    ax.margins(x=0.1)
+    ends = [parts.plain_number(float(f"{x:.4g}")) for x in (own[output].iloc[0], own[output].sum())]
+    ax.set(xlabel=f"added to the {output}, from {ends[0]} to {ends[1]}", ylabel="column")
+    parts.plain_numbers(ax)
     return ax
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pandas.api import types
 from scipy.stats import rankdata
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -430,18 +431,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.encoders_ = tuple(made if y is None else _with_leaks(made, frame, y))
         return self
 
-    def transform(self, X: Any) -> FloatArray:
-        """Return the inputs of a network, (n_samples, n_inputs); NaN where a value is missing."""
-        check_is_fitted(self, "encoders_")
-        return self.encode(checked_frame(self, X, reset=False))
+    def transform(self, X: Any) -> Any:
+        """Return the inputs of a network, (n_samples, n_inputs); NaN where a value is missing.
 
-    def fit_transform(self, X: Any, y: ArrayLike | None = None) -> FloatArray:
+        With more than 32 levels in a column they are a `scipy.sparse.csr_array`, unless
+        `set_output` asks for a frame.
+        """
+        return self._transformed(X)
+
+    def fit_transform(self, X: Any, y: ArrayLike | None = None) -> Any:
         """Do the same for the samples of `fit`, whose mean targets are over other samples."""
-        return self.fit(X, y).training_inputs(X, y)
+        return self.fit(X, y)._transformed(X, y)
 
-    def training_inputs(self, X: Any, y: ArrayLike | None) -> FloatArray:
-        """Return the inputs of the samples of `fit`, whose mean targets are over other samples."""
-        return np.asarray(self.coded(checked_frame(self, X, reset=False), y))
+    def _transformed(self, X: Any, y: ArrayLike | None = None) -> Any:
+        check_is_fitted(self, "encoders_")
+        found = self.coded(checked_frame(self, X, reset=False), y)
+        own = vars(self).get("_sklearn_output_config", {})  # of `set_output`
+        plain = own.get("transform", get_config()["transform_output"]) == "default"
+        if plain and isinstance(found, Coded) and found.sets:
+            return found.tocsr()
+        return np.asarray(found)
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the inputs for a frame that has the columns by name; others are ignored."""

@@ -15,6 +15,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
@@ -214,7 +215,9 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
         if weights is not None and not np.asarray(weights).all():
             # Rows of weight 0 are dropped, but `cv` and `groups` refer to all rows.
-            X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
+            rows: Any = given.X
+            X = rows.toarray() if issparse(rows) else np.asarray(rows)
+            y, counts = np.asarray(given.y), np.flatnonzero(weights)
         given_rows: Array | Coded = data.X.X
         apart = groups is not None or not isinstance(self.cv, int | str)
         if apart and isinstance(given_rows, Coded):  # means are over random other samples
@@ -447,6 +450,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.sparse = True
         return tags
 
 
