@@ -220,8 +220,7 @@ def _regression_scores(pipeline: Any, X: FloatArray, y: Array) -> dict[str, floa
     from probprop.metrics import summary
     from probprop.metrics.scorers import predictive
 
-    every = summary(y, predictive(pipeline, X))
-    return {name: every[name] for name in _SHOWN["regression"]}
+    return summary(y, predictive(pipeline, X))
 
 
 def _class_scores(pipeline: Any, X: FloatArray, y: Array) -> dict[str, float]:
@@ -233,10 +232,8 @@ def _class_scores(pipeline: Any, X: FloatArray, y: Array) -> dict[str, float]:
     # A class may have no training row; the log-loss has scikit-learn's least probability.
     classes = pipeline[-1].classes_
     log_proba = np.full((len(y), 1 + max(y.max(), classes.max())), math.log(_SMALLEST))
-    found = np.maximum(log_probabilities(pipeline, X), math.log(_SMALLEST))
-    log_proba[:, classes] = found
-    every = class_scores(y, log_proba)
-    return {name: every[name] for name in _SHOWN["classification"]}
+    log_proba[:, classes] = np.maximum(log_probabilities(pipeline, X), math.log(_SMALLEST))
+    return class_scores(y, log_proba)
 
 
 def splitter(y: Array, task: Task, splits: int, seed: int) -> Any:

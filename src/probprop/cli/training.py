@@ -7,7 +7,7 @@ opened, checked, fitted, saved, judged and reported on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
@@ -280,19 +280,15 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
         raise BadParameter(
             "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
         )
-    with ExitStack() as stack:
-        client = None
-        if needed is not None:
-            from probprop.data.scratch import in_words
+    from probprop.data.scratch import in_words
+    from probprop.data.tables import first_rows
 
-            terminal.say(
-                f"the table would take about {in_words(needed)}, more than the memory limit of "
-                f"{in_words(limit)}: it is read block by block"
-            )
-        elif request.dask is not None:
-            client = stack.enter_context(_connected(terminal, request.dask))
-        from probprop.data.tables import first_rows
-
+    if needed is not None:
+        terminal.say(
+            f"the table would take about {in_words(needed)}, more than the memory limit of "
+            f"{in_words(limit)}: it is read block by block"
+        )
+    with nullcontext() if request.dask is None else _connected(terminal, request.dask) as client:
         yield Table(paths, first_rows(paths[0], tables.na_texts(request.na)), False, limit, client)
 
 
@@ -523,14 +519,13 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         estimator, table.paths, fitting.columnwise(*columns, tables.na_texts(request.na))
     )
     with ExitStack() as stack:
-        if client is None:
-            with terminal.working("reading"):
+        with terminal.working("reading"):
+            if client is None:
                 reading = fitting.rows_here(source, estimator, table.limit, test)
                 rows: Any = stack.enter_context(reading)
-        else:
-            from probprop.data.cluster import load_shards
+            else:
+                from probprop.data.cluster import load_shards
 
-            with terminal.working("reading"):
                 rows = load_shards(client, source, None, request.random_state, test)
         if request.task == "auto":
             _check_first_rows_were_right(rows.schema.columns, plan.targets)
