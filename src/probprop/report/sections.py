@@ -266,8 +266,7 @@ def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> lis
             "Calibration",
             "Empirical coverage of the intervals against their nominal coverage. Intervals are "
             "calibrated on the diagonal, too narrow below it and too wide above it. The shaded "
-            "band contains 95 % of the curves of calibrated intervals: the verdict above rejects "
-            "calibration if the curve leaves it.",
+            "band contains 95 % of the curves of calibrated intervals.",
             on_axes(plot.calibration),
             "Observed against expected coverage of the predictive intervals",
         ),
