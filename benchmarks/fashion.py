@@ -178,9 +178,8 @@ def page(written: Figures) -> str:
             "",
             table([*header, _epoch_title(written), "accuracy", "log-loss"], scores),
             "",
-            "Mean entropy in nats, at most log 10 = 2.30, and in brackets the part that is the "
-            "model's not knowing; then how often a picture of that kind has more entropy than one "
-            "of clothes:",
+            "Mean entropy in nats, at most log 10 = 2.30, and in brackets the epistemic part; then "
+            "how often a picture of that kind has more entropy than one of clothes:",
             "",
             table([*header, *kinds, *apart], entropies),
             "",

@@ -93,8 +93,7 @@ def page(found: Figures, n: int) -> str:
         [
             table(header, rows),
             "",
-            f"Medians of {n_seeds} seeds (the least to the largest); the first {N_FIRST} "
-            "evaluations are at random.",
+            f"Medians of {n_seeds} seeds (range); the first {N_FIRST} evaluations are at random.",
             "",
         ]
     )

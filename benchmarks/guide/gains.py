@@ -105,7 +105,7 @@ def large(rows: Sequence[Figures]) -> str:
                 mean([row["seconds"] for row in own], 0),
             ]
         )
-    header = ["", "rows to learn from", "log-likelihood", "RMSE", "in the 95 % interval"]
+    header = ["", "training samples", "log-likelihood", "RMSE", "in the 95 % interval"]
     return table([*header, "processor seconds"], lines) + "\n"
 
 
@@ -121,7 +121,7 @@ def lead(rows: Sequence[Figures]) -> str:
         pair = shared(own, log_p[best])
         lines.append([title, str(len(pair[0])), mean(pair[0], 3), best, mean(pair[1], 3)])
         lines[-1].append(difference(*pair, 3))
-    header = ["", "splits", REGRESSOR, "best of the others", "its log-likelihood", "lead"]
+    header = ["", "splits", REGRESSOR, "best alternative", "its log-likelihood", "lead"]
     return table(header, lines, texts=(0, 3)) + "\n"
 
 

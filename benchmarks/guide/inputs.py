@@ -271,7 +271,7 @@ def _width_page(figures: Figures) -> str:
             table(["", "`epistemic_std` / drawn (median)"], rows),
             "",
             f"Split 0 of {', '.join(by_set)}; {figures['n_draws']:,} draws of the inputs of "
-            f"{_N_ROWS} test rows; the least and the largest of the sets. Integrating over "
+            f"{_N_ROWS} test rows; the range over the sets. Integrating over "
             f"missing entries instead of propagating them changes the log-likelihood by "
             f"{mean([min(gains)], 2)} to {mean([max(gains)], 2)} (means over {n} splits of each "
             "set, 10 and 30 % missing).",

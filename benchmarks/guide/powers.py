@@ -110,7 +110,7 @@ def _scored(model: PBPRegressorCV, *data: Array) -> Figures:
 def page(rows: list[Figures]) -> str:
     """Return the table, and what became of single fits."""
     names = dict.fromkeys(row["dataset"] for row in rows)
-    header = ["", "taken", "powers", "log-likelihood without", "gain", "RMSE without, with"]
+    header = ["", "used", "powers", "log-likelihood without", "gain", "RMSE without, with"]
     header.append("in the 95 % interval without, with")
     lines = [_line(name, [row for row in rows if row["dataset"] == name]) for name in names]
     return "\n".join([table(header, lines), "", _in_words(rows), ""])
@@ -141,8 +141,8 @@ def _in_words(rows: list[Figures]) -> str:
     gains, errors = _gaps(taken, "log_likelihood"), _gaps(taken, "rmse")
     shares = [row["with"]["seconds"] / row["without"]["seconds"] for row in tried]
     return (
-        f"A power was tried in {len(tried)} of {len(rows)} fits and taken in {len(taken)}. In these"
-        f" the log-likelihood of the test rows rose {_times(np.greater(gains, 0.0))} (the "
+        f"A transformation was tried in {len(tried)} of {len(rows)} fits and used in {len(taken)}."
+        f" In these the log-likelihood of the test rows rose {_times(np.greater(gains, 0.0))} (the "
         f"least gain is {mean([min(gains)], 3)}); the RMSE rose {_times(np.greater(errors, 0.0))} "
         f"and fell {_times(np.less(errors, 0.0))}. A fit with a trial took "
         f"{np.median(shares):.1f} times the processor seconds (median; from {min(shares):.1f} to "

@@ -38,7 +38,7 @@ def test_powers_are_compared_with_untransformed_targets(
     assert page in capsys.readouterr().out
     assert "| wine (red) | 2 of 2 |" in page
     assert "| concrete | 0 of 2 |  |" in page
-    assert "tried in 2 of 4 fits and taken in 2" in page
+    assert "tried in 2 of 4 fits and used in 2" in page
     taken, _, level, _ = map(json.loads, (tmp_path / "powers.jsonl").read_text().splitlines())
     assert taken["power"] < 0.3
     assert taken["with"]["log_likelihood"] > taken["without"]["log_likelihood"]
