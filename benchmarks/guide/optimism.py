@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -86,8 +85,7 @@ def as_out_of_fold(model: PBPRegressorCV) -> list[PBPRegressorCV]:
     for fold in range(n_folds):
         few = copy(model)
         few.estimators_ = model.estimators_[fold::n_folds]
-        squares = model.calibration_.squares.out_of_fold
-        few.calibration_ = replace(model.calibration_, squares=squares)
+        few.calibration_ = model.calibration_.out_of_fold
         found.append(few)
     return found
 
