@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from probprop import PBPRegressor
+from probprop import PBPRegressor, PBPRegressorCV
 
 N_ROWS, N_FEATURES, N_HIDDEN = 500_000, 90, 100
+N_ROWS_CV, N_FEATURES_CV = 1_000_000, 20
 NOISE_STD = 0.1
 
 _STATUS = Path("/proc/self/status")
@@ -42,21 +43,22 @@ def reset_peak() -> None:
 
 
 def main() -> None:
-    n_rows = int(sys.argv[1])
+    n_rows, is_cv = int(sys.argv[1]), sys.argv[2:] == ["cv"]
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n_rows, N_FEATURES))
+    X = rng.standard_normal((n_rows, N_FEATURES_CV if is_cv else N_FEATURES))
     y = rng.standard_normal(n_rows)
     y *= NOISE_STD
     y += X[:, 0]
     reset_peak()
     before = resident()
-    model = PBPRegressor(N_HIDDEN, n_epochs=1, random_state=0).fit(X, y)
-    figures = {
-        "resident": before,
-        "peak": peak(),
-        "data": X.nbytes,
-        "noise_variance": model.noise_variance_,
-    }
+    model: PBPRegressor | PBPRegressorCV
+    if is_cv:
+        model = PBPRegressorCV(random_state=0).fit(X, y)
+        std = float(model.predict(X[:1_000], return_std=True)[1].mean())
+    else:
+        model = PBPRegressor(N_HIDDEN, n_epochs=1, random_state=0).fit(X, y)
+        std = float(np.sqrt(model.noise_variance_))
+    figures = {"resident": before, "peak": peak(), "data": X.nbytes, "std": std}
     print(json.dumps(figures))
 
 

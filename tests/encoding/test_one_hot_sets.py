@@ -18,6 +18,7 @@ from cv_models import ENCODED, RAW, small, small_classifier
 from probprop import PBPRegressor
 from probprop._types import FloatArray
 from probprop.encoding.bounds import fit_bounds
+from probprop.encoding.missing import learn_joint
 from probprop.encoding.piecewise import (
     encode,
     encoded,
@@ -155,6 +156,25 @@ def test_a_fit_matches_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert expected.groups_[0].encoding.one_hot is None
     # Sums are in another order, and an update passes its rounding on to all later ones.
     assert_allclose(found, expected.predict(inputs, return_std=True), 1e-8, 1e-8)
+
+
+@pytest.mark.parametrize("n_numbers", [0, 3])
+def test_many_levels_are_completed_as_their_columns_are(n_numbers: int) -> None:
+    random, n, n_levels = np.random.RandomState(0), 900, 600
+    code = np.append(np.arange(n_levels - 1), random.randint(n_levels - 1, size=n - n_levels + 1))
+    codes = np.column_stack([random.standard_normal((n, n_numbers)), code])  # a level is not there
+    codes[random.rand(*codes.shape) < 0.05] = np.nan
+    X = Coded(codes, np.append(np.full(n_numbers, -1), np.full(n_levels, n_numbers)))
+    found, expected = learn_joint(X), learn_joint(np.asarray(X))
+    assert found.covariance is expected.covariance is None
+    for name in ("column", "value", "score", "discrete", "factor"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    for name in ("center", "scale"):
+        mine, columns = getattr(found.encoding, name), getattr(expected.encoding, name)
+        assert_allclose(mine, columns, 1e-12, 1e-12)
+    rows = [joint.complete(X) for joint in (found, expected)]
+    assert_allclose(rows[0].values, rows[1].values, 1e-10, 1e-10)
+    assert_array_equal(rows[0].missing, rows[1].missing)
 
 
 @pytest.mark.filterwarnings("ignore::probprop.table.UnknownCategoryWarning")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -34,6 +34,7 @@ from probprop.encoding.piecewise import (
     encoded,
     fit_piecewise,
     place_knots,
+    present,
 )
 from probprop.inference.inputs import Coded, Encoded, Inputs, Samples, normal_nodes, stored
 
@@ -43,7 +44,6 @@ N_NODES = 32  # completed samples of a sample with missing values
 MOST_INPUTS = 512
 LARGEST_FACTOR = 100.0  # the largest variance scaling factor that is tried
 _MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
-_MOST_ENTRIES = 10_000_000  # of these samples with all one-hot columns
 _N_QUANTILES = 32  # intervals between which a score is interpolated
 _N_BINS = 32
 _LEAST_SHRINKAGE = 1e-3  # of the correlations: keeps the covariance positive definite
@@ -78,8 +78,8 @@ class Joint:
     def complete(self, X: Array | Coded) -> Completed:
         """Complete samples, (n, n_features), each in `N_NODES` ways."""
         gaps = np.flatnonzero(np.isnan(stored(X)).any(axis=1))
-        missing = np.isnan(np.asarray(X[gaps]))
         blocks = [slice(i, i + _BLOCK) for i in range(0, len(gaps), _BLOCK)]
+        missing = np.concatenate([np.isnan(np.asarray(X[gaps[own]])) for own in blocks])
         found = [self._completed(np.asarray(X[gaps[own]]), missing[own]) for own in blocks]
         values, weights = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
         return Completed(X, gaps, missing, values, weights, self.factor[_which(missing)])
@@ -88,7 +88,10 @@ class Joint:
         """Return the values and the weights of `Completed` for samples with missing values."""
         ends = np.cumsum(missing.sum(axis=1))
         values, weights = np.empty((N_NODES, ends[-1])), np.empty((N_NODES, len(X)))
-        A = np.nan_to_num(encode(_scores(X, self._tables), self.encoding, np.dtype(np.float64)))
+        A = np.empty((len(X), 0))
+        if self.covariance is not None:
+            u = _scores(X, self._tables)
+            A = np.nan_to_num(encode(u, self.encoding, np.dtype(np.float64)))
         patterns, which = np.unique(missing, axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         starts = np.searchsorted(which.ravel()[order], np.arange(len(patterns) + 1))
@@ -196,16 +199,17 @@ def learn_joint(X: Array | Coded, *, ramps: bool = True) -> Joint:
 
     Without ramps it is a Gaussian of the scores, which is fast.
     """
-    most = min(_MOST_ROWS, _MOST_ENTRIES // X.shape[1]) if isinstance(X, Coded) else _MOST_ROWS
-    if len(X) > most:
-        X = X[np.sort(RandomState(0).choice(len(X), most, replace=False))]
-    X = np.asarray(X)
-    tables = [_quantiles(x[~np.isnan(x)].astype(np.float64)) for x in X.T]
+    if len(X) > _MOST_ROWS:
+        X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
+    tables = _tables_of(X)
     value, score = (np.concatenate([t[i] for t in tables]) for i in (0, 1))
     column = np.repeat(np.arange(X.shape[1]), [len(t[0]) for t in tables])
     discrete, factor = np.array([t[2] for t in tables]), np.ones(X.shape[1] + 1)
-    scores = _scores(X, [table[:2] for table in tables])
-    n_bins, covariance, used = _N_BINS if ramps else 1, None, np.inf
+    wide = X.shape[1] > MOST_INPUTS
+    if wide and isinstance(X, Coded):  # their columns are never made
+        return Joint(column, value, score, discrete, _of_codes(X, tables), None, 1.0, factor)
+    scores = _scores(np.asarray(X), [table[:2] for table in tables])
+    n_bins, covariance, used = _N_BINS if ramps and not wide else 1, None, np.inf
     while True:
         encoding = fit_piecewise(scores, n_bins, centered=True)
         known = np.isfinite(encoding.scale)  # the scale of a feature without any value is infinite
@@ -219,6 +223,29 @@ def learn_joint(X: Array | Coded, *, ramps: bool = True) -> Joint:
     # Generalized cross-validation: training residuals are smaller than the errors to expect.
     spread = 1.0 / (1.0 - min(used, 0.5)) if covariance is not None else 1.0
     return Joint(column, value, score, discrete, encoding, covariance, spread, factor)
+
+
+def _tables_of(X: Array | Coded) -> list[tuple[FloatArray, FloatArray, bool]]:
+    """Return `_quantiles` of every feature; many one-hot columns have the same counts."""
+    if not isinstance(X, Coded):
+        return [_quantiles(present(x)) for x in X.T]
+    of_counts = cache(lambda n, ones: _quantiles(np.repeat([0.0, 1.0], [n - ones, ones])))
+    counts, numbers = np.array(X.counts, int).T.tolist(), iter(X.numbers.T)
+    pairs = zip(X.first, counts, strict=True)
+    return [of_counts(*c) if j >= 0 else _quantiles(present(next(numbers))) for j, c in pairs]
+
+
+def _of_codes(X: Coded, tables: Sequence[tuple[FloatArray, FloatArray, bool]]) -> PiecewiseLinear:
+    """Return the scales of the scores of samples with codes, as an encoding without ramps."""
+    n, ones = X.counts
+    share, ends = ones / np.maximum(n, 1.0), np.array([t[1][[0, -1]] for t in tables])
+    rise = ends[:, 1] - ends[:, 0]
+    center, scale = ends[:, 0] + share * rise, np.sqrt(share * (1.0 - share)) * rise
+    of_numbers = [tables[j][:2] for j in X.others]
+    numbers = fit_piecewise(_scores(X.numbers, of_numbers), 1, centered=True)
+    center[X.others], scale[X.others] = numbers.center, numbers.scale
+    scale[(scale == 0.0) | np.isinf(scale)] = 1.0  # of constant features
+    return replace(numbers, mean=center, scale=scale, center=center)
 
 
 def _quantiles(x: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
