@@ -17,6 +17,7 @@ import probprop
 from cv_models import ENCODED, RAW, small, small_classifier
 from probprop import PBPRegressor
 from probprop._types import FloatArray
+from probprop.encoding import piecewise
 from probprop.encoding.bounds import fit_bounds
 from probprop.encoding.missing import learn_joint
 from probprop.encoding.piecewise import (
@@ -26,7 +27,6 @@ from probprop.encoding.piecewise import (
     fit_piecewise,
     one_hot_sets,
 )
-from probprop.estimators.cv import folds
 from probprop.inference import native
 from probprop.inference.inputs import Coded, Encoded, columns_of, stacked
 from probprop.inference.posterior import initial_posterior
@@ -151,7 +151,7 @@ def test_a_fit_matches_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     found, inputs = model.predict(X, return_std=True), model.encoder_.transform(X)
     by_array = small(**options).fit(inputs, y)
     assert_allclose(by_array.predict(inputs, return_std=True), found, 1e-10, 1e-12)
-    monkeypatch.setattr(folds, "one_hot_sets", lambda X: None)
+    monkeypatch.setattr(piecewise, "one_hot_sets", lambda X: None)
     expected = small(**options).fit(inputs, y)
     assert expected.groups_[0].encoding.one_hot is None
     # Sums are in another order, and an update passes its rounding on to all later ones.
@@ -251,7 +251,7 @@ def test_a_damaged_set_is_refused(tmp_path: Path) -> None:
 def test_the_gradient_is_by_the_columns() -> None:
     frame = table()
     model = small(candidates=[RAW], dtype="float64").fit(frame[["x", "place"]], frame["y"])
-    X = model.encoder_.transform(frame[["x", "place"]])[:20]
+    X = model.encoder_.transform(frame[["x", "place"]]).toarray()[:20]
     inner, step = model.on_inputs(), 1e-5
     slope = inner.predict_gradient(X).dmean_dX[:, 0]
     moved = [inner.predict(X + np.eye(41)[0] * each) for each in (step, -step)]

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -531,7 +532,8 @@ class SampledFunction:
 
     def _rows(self, X: ArrayLike) -> Array:
         if self.encoder is not None:
-            X = self.encoder.transform(X)
+            found = self.encoder.transform(X)  # sparse if there are many categories
+            X = found.toarray() if issparse(found) else found
         rows: Array = check_array(X, dtype=[np.float64, np.float32])
         if rows.shape[1] != len(self.slopes):
             raise ValueError(
