@@ -86,12 +86,14 @@ html_theme_options = {
 html_sidebars = {"index": [], "getting-started": []}
 
 
-def skip_fields(app: object, what: str, name: str, value: object, *given: object) -> bool | None:
-    """Leave out fields of named tuples, which the source explains in comments."""
-    doc = getattr(value, "__doc__", None) or ""
-    return True if doc.startswith("Alias for field number") else None
+def no_aliases(
+    app: object, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Empty what Python says of a field of a named tuple, "Alias for field number 0"."""
+    if any(line.strip().startswith("Alias for field number") for line in lines):
+        lines.clear()
 
 
 def setup(app: object) -> None:
     """Connect what Sphinx calls."""
-    app.connect("autodoc-skip-member", skip_fields)
+    app.connect("autodoc-process-docstring", no_aliases)
