@@ -141,6 +141,7 @@ MOST_PANELS = 12
 _MOST_CLASSES = 5  # with a line each
 _AVERAGED = 200  # rows, at most; fewer for wide tables
 _LONGEST = 18  # letters of a category
+_SLANTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 
 
 class Panel(NamedTuple):
@@ -208,7 +209,7 @@ def _drawn(
         x: Any = panel.at
         if column.kind in ("text", "boolean"):
             names, x = [_category(column, value) for value in x], np.arange(len(x))
-            ax.set_xticks(x, names, rotation=0 if len("".join(names)) <= 30 else 90)
+            ax.set_xticks(x, names, **({} if len("".join(names)) <= 30 else _SLANTED))
         style: dict[str, Any] = {"lw": 2, "markevery": max(1, len(x) // 8)}
         style = style if is_curve else {"ls": ":", "lw": 1.5}
         for (k, words), (color, marker) in zip(outputs.items(), cycle(LAYERS), strict=False):

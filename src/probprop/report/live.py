@@ -310,7 +310,9 @@ def _number(column: Column, mean: FloatArray, scale: FloatArray, ends: Ends) -> 
         high = low  # constant, except for rounding
         counts = np.bincount([0], [len(x)], N_BINS).astype(np.int64)
     else:
-        counts = np.histogram(x, N_BINS, (low, high))[0]
+        known["log"] = low > 0.0 and axis_of(x).log
+        place = np.log if known["log"] else np.asarray
+        counts = np.histogram(place(x), N_BINS, tuple(place([low, high])))[0]
     return known | {"low": low, "high": high, "typical": typical, "tails": tails, "counts": counts}
 
 

@@ -15,6 +15,7 @@ from browser import NEEDS_CHROMIUM, TOO_WIDE, Browser
 from live_browser import STILL, open_page, set_value, shown
 from live_models import CITIES, FEATURES, fitted, rows_of, table, write_page
 from probprop import PBPRegressor
+from probprop import report as make_report
 from probprop.report import Section, write_report
 from probprop.report.live import live_page
 from probprop.table import fit_table_model
@@ -416,6 +417,32 @@ def test_several_targets_have_a_panel_each(browser: Browser, tmp_path: Path) -> 
     assert browser.evaluate("document.querySelectorAll('.wi-target').length") == 2
     titles = "[...document.querySelectorAll('.wi-first h3')].map((e) => e.innerText)"
     assert browser.evaluate(titles) == ["price", "rent"]
+    assert browser.said() == []
+
+
+def test_a_skewed_column_has_a_logarithmic_slider_and_axis(
+    browser: Browser, tmp_path: Path
+) -> None:
+    x = np.exp(np.random.RandomState(0).normal(3.0, 2.0, 300))
+    frame, y = pd.DataFrame({"budget": x, "z": np.arange(300.0)}), np.log(x)
+    model = PBPRegressor(n_epochs=2, random_state=0).fit(frame, y)
+    make_report(model, frame, y, tmp_path / "page.html", held_out=True)
+    open_page(browser, tmp_path / "page.html")
+    found = browser.evaluate(
+        """(async () => {
+            const { page } = whatIf;
+            const [box, slider] = ["#wi-0", "input[type=range]"].map((s) =>
+                document.querySelector(`.wi-cell:has(#wi-0) ${s}`));
+            slider.value = (Number(slider.min) + Number(slider.max)) / 2;
+            slider.dispatchEvent(new Event("input"));
+            await new Promise(requestAnimationFrame);
+            await page.more;
+            const words = [...document.querySelectorAll(".wi-legend")].map((e) => e.innerText);
+            return { value: Number(box.value), words: words.join(" ") };
+        })()"""
+    )
+    assert found["value"] == pytest.approx(np.sqrt(x.min() * x.max()), rel=0.01)
+    assert "The horizontal axis is logarithmic." in found["words"]
     assert browser.said() == []
 
 

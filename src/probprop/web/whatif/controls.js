@@ -1,11 +1,17 @@
 // A control for every column of the table.
 
-import { h, linear, svg } from "./drawing.js";
+import { h, scaled, svg, way } from "./drawing.js";
 
 const BEYOND = 0.5; // of the range of the training rows, on either side
+const BEYOND_LOG = 0.2; // of that of its logarithm, for skewed columns
 
 // Where the slider of a column of numbers goes, and in which steps.
 export function reach(column) {
+  if (column.log) {
+    const part = (column.high / column.low) ** BEYOND_LOG;
+    const snap = (x) => (column.whole ? Math.round(x) : Number(x.toPrecision(3)));
+    return { from: column.low / part, to: column.high * part, step: 1, snap };
+  }
   const width = column.high - column.low || column.scale;
   const start = column.low - BEYOND * width;
   const from = column.low >= 0 ? Math.max(0, start) : start; // what is never below 0 stays so
@@ -19,10 +25,12 @@ export function bars(column, scale, low, high, foot, height) {
   const counts = column.counts;
   if (!counts?.length) return [];
   const most = Math.max(...counts);
-  const width = (high - low) / counts.length;
+  const { forward, inverse } = way(column);
+  const [first, width] = [forward(low), (forward(high) - forward(low)) / counts.length];
+  const edge = (i) => scale(inverse(first + i * width));
   return Array.from(counts, (count, i) => {
     if (!count) return null;
-    const [left, right] = [scale(low + i * width), scale(low + (i + 1) * width)];
+    const [left, right] = [edge(i), edge(i + 1)];
     const size = Math.max(1.5, (height * count) / most);
     const box = { x: left, y: foot - size, width: Math.max(1, right - left - 0.5), height: size };
     return svg("rect", { ...box, class: "wi-rows" });
@@ -32,7 +40,7 @@ export function bars(column, scale, low, high, foot, height) {
 // The range of the training rows above a slider, whose thumb is 16 pixels wide.
 function rail(column) {
   const { from, to } = reach(column);
-  const x = linear([from, to], [0, 1000]);
+  const x = scaled({ low: from, high: to, log: column.log }, [0, 1000]);
   const [low, high] = [x(column.low), x(column.high)];
   return svg(
     "svg",
@@ -136,6 +144,7 @@ export class Controls {
 
   #number(column, id, changed) {
     const { from, to, step, snap } = reach(column);
+    const { forward, inverse } = way(column);
     let last = column.typical;
     const keep = (value) => {
       if (!Number.isFinite(value)) return;
@@ -151,12 +160,12 @@ export class Controls {
     });
     const slider = h("input", {
       type: "range",
-      min: from,
-      max: to,
-      step: column.whole ? step : "any",
+      min: forward(from),
+      max: forward(to),
+      step: column.whole && !column.log ? step : "any",
       "aria-label": `${column.name}, slider`,
       oninput: () => {
-        const value = snap(Number(slider.value));
+        const value = snap(inverse(Number(slider.value)));
         box.value = written(value);
         keep(value);
       },
@@ -167,7 +176,7 @@ export class Controls {
     const show = (cell) => {
       last = cell ?? last;
       if (document.activeElement !== box || cell === null) box.value = written(cell);
-      slider.value = cell ?? last;
+      slider.value = forward(cell ?? last);
       slider.setAttribute("aria-valuetext", cell === null ? "unknown" : written(cell));
       node.classList.toggle("wi-gap", cell === null);
       node.classList.toggle(

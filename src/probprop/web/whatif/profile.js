@@ -30,12 +30,12 @@ const LONGEST = 22; // letters of a category that are shown
 export function path(column, cell) {
   if (column.kind === "number") {
     const { from, to } = reach(column);
-    const ends = [Math.min(from, cell ?? from), Math.max(to, cell ?? to)];
-    const at = Array.from(
-      { length: N_POINTS },
-      (_, i) => ends[0] + ((ends[1] - ends[0]) * i) / (N_POINTS - 1),
-    );
-    return { at, cells: at, from: ends[0], to: ends[1], low: column.low, high: column.high };
+    const shown = column.log && cell <= 0 ? from : (cell ?? from);
+    const ends = [Math.min(from, shown), Math.max(to, shown)];
+    const place = scaled({ low: ends[0], high: ends[1], log: column.log }, [0, N_POINTS - 1]);
+    const at = Array.from({ length: N_POINTS }, (_, i) => place.inverse(i));
+    const { low, high, log } = column;
+    return { at, cells: at, from: ends[0], to: ends[1], low, high, log };
   }
   if (column.kind === "date") return datePath(column, cell);
   const cells = column.kind === "boolean" ? [false, true] : shownCategories(column, cell);
@@ -110,7 +110,7 @@ export class Profile {
   #across(width, height) {
     const { along } = this;
     const domain = along.names ? [-0.5, along.cells.length - 0.5] : [along.from, along.to];
-    this.scale = linear(domain, [LEFT, width - 6]);
+    this.scale = scaled({ low: domain[0], high: domain[1], log: along.log }, [LEFT, width - 6]);
     this.names = along.names?.map((text) =>
       text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text,
     );
@@ -147,7 +147,7 @@ export class Profile {
       ),
       ...bars(column, x, along.low, along.high, foot, 26),
       ...axis(x, foot, width, along.date ? dates : column.whole ? whole : {}),
-      now === null
+      now === null || (along.log && now <= 0)
         ? null
         : svg("line", { x1: x(now), x2: x(now), y1: 6, y2: foot, class: "wi-now" }),
     ];
@@ -178,7 +178,9 @@ export class Profile {
   }
 
   #says(words) {
-    this.legend.textContent = words + (this.range.log ? " The upright axis is logarithmic." : "");
+    const axes = [this.range.log ? "upright" : null, this.along.log ? "horizontal" : null];
+    const log = axes.filter(Boolean).map((axis) => ` The ${axis} axis is logarithmic.`);
+    this.legend.textContent = words + log.join("");
   }
 
   #summaries(predicted) {
