@@ -147,7 +147,7 @@ def link_bindings(target: Target, objects: Sequence[Path], folder: Path) -> Path
         name, rest = "_kernel.pyd", (library,)
     includes = (nanobind.include_dir(), robin_map, include)
     zig(f"--target={target.triple}", *FLAGS, "-DPy_LIMITED_API=0x030C0000", "-DNDEBUG", "-shared",
-        "-fvisibility=hidden", "-fno-strict-aliasing", "-s", "-w",
+        "-fvisibility=hidden", "-fno-strict-aliasing", "-s", "-w", "-include", "stdio.h",
         *(f"-I{path}" for path in includes), *sorted((ROOT / "cpp").glob("bindings*.cpp")),
         source, *objects, *rest, "-o", folder / name)  # fmt: skip
     return folder / name

@@ -41,6 +41,8 @@ NOTES = {
     "moments": "dates in 'sold' are encoded as year, and",
     "parquet": "dates in 'sold' are encoded as year, and",
 }
+# The other kinds are read as the same table as "gzip".
+REPORTED = {"gzip", "mark", "index", "gaps", "empty column", "moments", "dates in a sheet"}
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +56,9 @@ def test_every_kind_is_listed(paths: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("kind", NOTES)
 def test_it_fits_predicts_and_reports(kind: str, paths: dict[str, Path], capfd: Captured) -> None:
-    path = paths[kind]
-    assert call(f"fit {path} {FIT} --test-fraction 0 -o m.pbp --report r.html") == 0
-    assert Path("r.html").stat().st_size > 10_000
+    path, report = paths[kind], "--report r.html" * (kind in REPORTED)
+    assert call(f"fit {path} {FIT} --test-fraction 0 -o m.pbp {report}") == 0
+    assert not report or Path("r.html").stat().st_size > 10_000
     assert f"{NOTES[kind]}" in capfd.readouterr().err
     assert call(f"predict m.pbp {path} -o out.pq -q") == 0
     expected = flats()

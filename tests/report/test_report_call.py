@@ -12,6 +12,7 @@ import pytest
 from sklearn.linear_model import BayesianRidge
 
 import probprop
+from limits import Limits
 from live_models import FEATURES, table
 from probprop import PBPClassifier, PBPClassifierCV, PBPRegressor, PBPRegressorCV
 
@@ -27,9 +28,13 @@ def text_of(document: str) -> str:
     return re.sub(r"<[^>]+>", " ", body)
 
 
-def test_it_is_the_document_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_the_document_of_the_command(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from cli_tables import call
 
+    limits.few_candidates()
+    limits.epochs_of_fast(4, 8)
     monkeypatch.chdir(tmp_path)
     FRAME[[*FEATURES, "price"]].to_csv("houses.csv", index=False)
     line = "fit houses.csv --target price --budget fast -q -o m.pbp --report command.html"
@@ -46,6 +51,7 @@ def test_it_is_the_document_of_the_command(tmp_path: Path, monkeypatch: pytest.M
     assert pages[0] == pages[1] != []
 
 
+@pytest.mark.usefixtures("few_epochs")
 def test_other_rows_are_not_said_to_be_out_of_fold() -> None:
     model = PBPRegressorCV(budget="fast", random_state=0).fit(X, Y)
     shuffled = X.sample(frac=1.0, random_state=0)

@@ -27,11 +27,20 @@ def fitted(n_classes: int) -> tuple:
     return model.fit(X[::2], y[::2]), X[1::2], y[1::2]
 
 
-def sections(n_classes: int, **options) -> dict:
+@cache
+def sections(n_classes: int, held_out: bool | None = True, first_row: int = 1) -> dict:
     model, X, y = fitted(n_classes)
     names = [f"f{i}" for i in range(X.shape[1])]
-    options = {"feature_names": names, "target": "kind", "held_out": True} | options
+    options = {"feature_names": names, "target": "kind", "held_out": held_out}
+    options["first_row"] = first_row
     return {s.title: s for s in sections_of(model, X, y, **options)}
+
+
+@cache
+def of_one_class() -> list:
+    model, X, y = fitted(2)
+    options = {"feature_names": range(X.shape[1]), "target": "kind", "held_out": None}
+    return sections_of(model, X[y == 1], y[y == 1], **options)
 
 
 def test_the_numbers_match_the_rows():
@@ -64,11 +73,7 @@ def test_the_areas_under_the_curves(n_classes):
 
 
 def test_a_single_class_has_no_area_under_a_curve():
-    model, X, y = fitted(2)
-    made = sections_of(
-        model, X[y == 1], y[y == 1], feature_names=range(X.shape[1]), target="kind", held_out=None
-    )
-    assert [row[0] for row in made[0].table[1]] == [
+    assert [row[0] for row in of_one_class()[0].table[1]] == [
         *("Accuracy", "Log-loss", "Brier score", "Calibration error")
     ]
 
@@ -76,11 +81,7 @@ def test_a_single_class_has_no_area_under_a_curve():
 def test_only_two_classes_have_a_roc_curve():
     assert "Threshold (ROC curve)" in sections(2)
     assert "Threshold (ROC curve)" not in sections(3)
-    model, X, y = fitted(2)
-    of_one = sections_of(
-        model, X[y == 1], y[y == 1], feature_names=range(X.shape[1]), target="kind", held_out=None
-    )
-    assert "Threshold (ROC curve)" not in [s.title for s in of_one]
+    assert "Threshold (ROC curve)" not in [s.title for s in of_one_class()]
 
 
 def test_the_least_certain_rows_have_the_largest_entropy():

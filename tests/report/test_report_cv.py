@@ -43,6 +43,7 @@ def fitted(kind: str) -> Any:
     return fit_small(kind)
 
 
+@cache
 def sections(kind: str, model: Any = None) -> dict[str, Any]:
     y = {"values": Y, "prices": PRICES, "labels": LABELS}[kind]
     model = fitted(kind) if model is None else model

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from probprop.table import TableError, iter_table, read_table
-from probprop.table.read import iter_typed
+from probprop.table.read import START, iter_typed
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89"
 FRAME = pd.DataFrame(
@@ -320,22 +320,27 @@ def test_files_that_are_no_table(
 def test_a_letter_of_windows_1252_far_from_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = b"a,b\n" + b"1,two\n" * 200_000 + b"3,caf\xe9\n"
+    content = b"a,b\n" + (b"1,two" + b" " * 94 + b"\n") * 12_000 + b"3,caf\xe9\n"
     path = write(tmp_path, content)
-    *_, last = iter_table(path, chunk_rows=50_000)
+    *_, last = iter_table(path, chunk_rows=3_000)
     standard_input(monkeypatch, content)
     for frame in (last, read_table(path), read_table("-")):
         assert frame["b"].iloc[-1] == "café"
         assert frame.attrs["noted"].endswith("(Windows-1252, delimiter: comma)")
     mixed = write(tmp_path, content.replace(b"two", "zwö".encode(), 1))
-    refused(mixed, "is UTF-8 text at first, but not in line 200002", chunk_rows=50_000)
+    refused(mixed, "is UTF-8 text at first, but not in line 12002", chunk_rows=3_000)
 
 
 def test_a_character_cut_by_the_look_at_the_start_is_whole(tmp_path: Path) -> None:
-    content = "t,b\n" + "üü,1\n" * 180_000  # 6 bytes a row, so that some cut is within an ü
-    for shift in range(3):
-        frame = read_table(write(tmp_path, "x" * shift + content))
-        assert frame.iloc[:, 0].eq("üü").all()
+    """One byte more at the start, and what was between two letters is within one."""
+    content = "t,b\n" + f"{'ü' * 99},1\n" * 6_000
+    for shift in range(2):
+        text = "x" * shift + content
+        path = write(tmp_path, text)
+        assert len(text.encode()) > START
+        assert read_table(path).iloc[:, 0].eq("ü" * 99).all()
+    cuts = {("x" * shift + content).encode()[START] >> 6 == 0b10 for shift in range(2)}
+    assert cuts == {False, True}
 
 
 def test_a_delimiter_that_is_not_known_is_seen_in_the_message(tmp_path: Path) -> None:
