@@ -472,8 +472,7 @@ def _read_archive(archive: zipfile.ZipFile, form: str, size: int) -> Contents:
     if differing := members.keys() ^ {f"{name}.npy" for name in described}:
         raise ValueError(f"the member {min(differing)[:50]} is missing or unexpected")
     arrays = {k: _read_array(archive, k, typed(v, dict, k)) for k, v in described.items()}
-    written_by = typed(header.pop("probprop_version", None), str, "probprop_version")
-    return header, arrays, written_by
+    return header, arrays, typed(header.pop("probprop_version", None), str, "probprop_version")
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, described: dict[str, Any]) -> Array:

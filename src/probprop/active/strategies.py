@@ -89,8 +89,7 @@ def by_variance_reduction(
         known = _some(np.vstack([told, X[chosen]]), random_state)
         free = _some(np.delete(np.arange(len(X)), chosen), random_state)
         rows = np.vstack([known, X[free]])
-        k = likeness(rows, _predicted(estimator, rows))
-        left = given_first(k, len(known), NOISE)
+        left = given_first(likeness(rows, _predicted(estimator, rows)), len(known), NOISE)
         part = min(n - len(chosen), len(free), _AT_ONCE)
         chosen = np.append(chosen, free[greedy_reduction(left, part, NOISE, random_state)])
     return chosen

@@ -93,8 +93,7 @@ def compare(
     from probprop.estimators.progress import Share
 
     terminal = terminal_of(context)
-    paths = input_paths(data)
-    X, y, found = _read(terminal, paths, target, task, features, drop)
+    X, y, found = _read(terminal, input_paths(data), target, task, features, drop)
     known, (main, *others) = methods_for(found), _SHOWN[found]
     names = list(dict.fromkeys(column_names(method or [*known], [*known])))
     chosen = _feasible(names, known, len(y))

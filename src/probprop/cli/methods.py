@@ -98,8 +98,7 @@ def gaussian_process(length_scale: float | FloatArray, random_state: Any) -> Pip
 def _gp_classifier(job: Any) -> Pipeline:
     # The default is the same kernel with its parameters fixed at 1, whatever the data.
     kernel = ConstantKernel(1.0) * RBF(1.0)
-    process = GaussianProcessClassifier(kernel, random_state=job.seed)
-    return make_pipeline(StandardScaler(), process)
+    return make_pipeline(StandardScaler(), GaussianProcessClassifier(kernel, random_state=job.seed))
 
 
 def _named(*methods: Method) -> dict[str, Method]:

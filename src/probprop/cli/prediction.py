@@ -125,8 +125,7 @@ def predict(
         outputs.table_writer(output, {"decimal": first.attrs["decimal"]}) as write,
     ):
         for cells in chain([first], chunks):
-            sign = cells.attrs["decimal"]
-            frame = with_numbers(cells, table_model.kinds, sign, table_model.na)
+            frame = with_numbers(cells, table_model.kinds, cells.attrs["decimal"], table_model.na)
             predicted = predictions(frame, table_model, share, levels)
             shown = predicted if outputs.holds_digits(output) else rounded(predicted, table_model)
             left = frame if outputs.holds_types(output) else cells

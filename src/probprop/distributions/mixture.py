@@ -305,8 +305,7 @@ class Mixture(base.TargetDistribution):
         samples = shape[len(shape) - self.means.ndim + 1 :]
         at = np.ascontiguousarray(np.broadcast_to(y, shape))
         at = at.reshape(math.prod(shape[: -len(samples)]), *samples, *(1,) * (2 - len(samples)))
-        members = self._members(samples)
-        return _kernel.mixture(query, *members, at, power=power).reshape(shape)
+        return _kernel.mixture(query, *self._members(samples), at, power=power).reshape(shape)
 
     def _quantiles(self, tail: FloatArray, z: FloatArray) -> FloatArray:
         """Return the targets beyond which there is probability `tail`, at most 1/2.

@@ -160,8 +160,7 @@ class TransformedMixture(TargetDistribution):
         z = self.transformed
         each = Moments(z.means, z.epistemic_stds, z.aleatoric_stds)
         exact = mixed(moments(each, self.transformation), z.weights)
-        ends = ends_of(each, z.weights, self.transformation)
-        return capped(exact, mixed(each, z.weights), *ends)
+        return capped(exact, mixed(each, z.weights), *ends_of(each, z.weights, self.transformation))
 
     def __repr__(self) -> str:
         words = base.moments_in_words(self.mean, self.std)

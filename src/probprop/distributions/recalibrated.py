@@ -201,8 +201,7 @@ class Recalibrated(TargetDistribution):
     # ---- Samples
 
     def __repr__(self) -> str:
-        words = moments_in_words(self.mean, self.std)
-        return short_repr(self, *words, self.recalibration.in_words)
+        return short_repr(self, *moments_in_words(self.mean, self.std), self.recalibration.in_words)
 
     def __len__(self) -> int:
         return len(self.base)

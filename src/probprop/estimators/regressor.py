@@ -319,8 +319,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         self._check_one_target("sample_functions")
         check_int("n", n, 1)
         rng = check_random_state(random_state)
-        plan = plan_of(self, self.likelihood_)
-        each = (plan, self.posterior_, self.standardizer_, rng)
+        each = (plan_of(self, self.likelihood_), self.posterior_, self.standardizer_, rng)
         return [sample_function(*each) for _ in range(n)]
 
     # ---- Fitted attributes that follow from others

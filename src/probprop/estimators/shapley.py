@@ -73,8 +73,7 @@ def explain(
     if background is not None:
         _, others, _ = inputs_of(model, background)
         if len(others) > BACKGROUND:
-            some = np.sort(random.permutation(len(others))[:BACKGROUND])
-            others = rows_at(others, some)
+            others = rows_at(others, np.sort(random.permutation(len(others))[:BACKGROUND]))
     elif (others := getattr(model, "background_", None)) is None:
         raise ValueError(
             "background=None needs a PBPRegressorCV or PBPClassifierCV after fit, not from a "

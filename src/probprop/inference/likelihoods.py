@@ -206,8 +206,7 @@ class Probit(_OfLabels):
     def log_p(self, predictive: ClassMixture, y: Array) -> FloatArray:
         """Return the sum of the log probabilities of all labels of each row, (n,)."""
         of_members = log_ndtr(y * predictive.means / np.hypot(1.0, predictive.stds))
-        log_each = log_mean(of_members, predictive.weights)
-        return np.asarray(log_each.reshape(len(y), -1).sum(axis=1))
+        return np.asarray(log_mean(of_members, predictive.weights).reshape(len(y), -1).sum(axis=1))
 
     def log_p_of_outputs(
         self, outputs: Outputs, y: Array, engine: Engine, weights: FloatArray | None = None

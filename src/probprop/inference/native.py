@@ -55,8 +55,7 @@ def _rows(
 
 def _uncentered(X: Samples, standardizers: Sequence[Standardizer]) -> Samples:
     """Return rows that the kernel can standardize: it does not center listed rows."""
-    centered = is_listed(X) and any(each.x_mean.any() for each in standardizers)
-    return dense(X) if centered else X
+    return dense(X) if is_listed(X) and any(each.x_mean.any() for each in standardizers) else X
 
 
 _Whole = tuple[Array, Array, Array, Array, Array]  # what `LAYERED` names, each flat

@@ -118,8 +118,7 @@ def task_of(
     """
     schedule, tail_rate = None, None
     if posterior.noise_network is not None:
-        n_features = posterior.layer_sizes[0]
-        schedule = noise_schedule(n_iters, n_epochs, plan.evidence_cap, n, n_features)
+        schedule = noise_schedule(n_iters, n_epochs, plan.evidence_cap, n, posterior.layer_sizes[0])
     if plan.likelihood.learns_tail:
         burn_in = 0 if stream else plan.burn_in(n_epochs)
         tail_rate = np.where(np.array(n_iters) > burn_in, share, 0.0)
@@ -154,8 +153,7 @@ def _due(X: Samples, n_iters: range) -> Array | None:
     n, n_features = X.shape
     if not is_listed(X) or n_features < _WIDE:
         return None
-    encoded = isinstance(X, Encoded)
-    counts = X.counts() if encoded else np.bincount(X.indices, minlength=n_features)
+    counts = X.counts() if isinstance(X, Encoded) else np.bincount(X.indices, minlength=n_features)
     every = np.ceil(min(_OFTEN, n) / np.maximum(counts, 1))
     every = np.clip(every, 1, _FEWEST_SWEEPS).astype(np.int64)
     if (every == 1).all():
@@ -597,8 +595,7 @@ def _advance(
     moved = []
     for run, (posterior, records) in zip(runs, trained, strict=True):
         first, n = run.fitted.epoch.n_iter + 1, len(run.rows.y)
-        made = summarize(first, n, records, run.fitted.standardizer)
-        moved.append(_after(run, posterior, made))
+        moved.append(_after(run, posterior, summarize(first, n, records, run.fitted.standardizer)))
     return moved, interrupt
 
 
@@ -703,8 +700,7 @@ def train_by_rounds(run: Run, n_shards: int, n_threads: int) -> Iterator[Run]:
     assert run.n_epochs is not None
     seed = int(deepcopy(run.random_state).randint(2**31 - 1))  # type: ignore[union-attr]
     orders = np.array_split(shard_order(seed, 0, n), n_shards)
-    n_rounds = usual_rounds(n_shards, len(run.plan.hidden))
-    schedule = Schedule(tuple(map(len, orders)), n_rounds, seed)
+    schedule = Schedule(tuple(map(len, orders)), usual_rounds(n_shards, len(run.plan.hidden)), seed)
     groups = run.plan.groups(run.rows.X)
     setting = Setting(run.plan, fitted.standardizer, schedule, run.n_epochs, groups)
     shards = [partial(rows_of_part, run.rows, order) for order in orders]

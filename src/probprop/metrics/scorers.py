@@ -103,8 +103,7 @@ def predictive(estimator: Any, X: Any) -> TargetDistribution:
             )
         return distribution
     if isinstance(estimator, Pipeline):
-        features = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return predictive(estimator[-1], features)
+        return predictive(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X)
     if hasattr(estimator, "best_estimator_"):
         return predictive(estimator.best_estimator_, X)
     if isinstance(estimator, BaseEstimator):  # others have no tags

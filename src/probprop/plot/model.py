@@ -49,8 +49,7 @@ def candidate_curves(model: Any, *, ax: Axes | None = None) -> Axes:
     ax = parts.axes(ax)
     for trial in curves:
         candidate = trial.candidate
-        at = list(forms).index(_form_in_words(candidate))
-        color, marker = _COLORS[at % len(_COLORS)]
+        color, marker = _COLORS[list(forms).index(_form_in_words(candidate)) % len(_COLORS)]
         style = _STYLES[evidence_caps.index(candidate.evidence_cap) % len(_STYLES)]
         (line,) = ax.plot(trial.n_epochs, trial.means, ls=style, color=color, lw=1.2)
         line.set(marker=marker, markersize=4, label=candidate_in_words(candidate))

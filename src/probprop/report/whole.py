@@ -178,8 +178,7 @@ def _is_training_set(model: TableModel, frame: pd.DataFrame) -> bool:
     known = getattr(estimator, "background_", None)
     if known is None or estimator.n_samples_seen_ != len(frame):
         return False
-    some = frame.iloc[evenly(len(frame), len(known))]
-    X = model.encode(some)
+    X = model.encode(frame.iloc[evenly(len(frame), len(known))])
     means = np.flatnonzero(model.encoder.sets == MEAN)
     X[:, means] = known[:, means]  # which are over other samples there
     return np.array_equal(X, known, equal_nan=True)
