@@ -238,6 +238,7 @@ def test_one_zip_code_makes_a_column_text() -> None:
 def test_dates_with_a_clock_of_one_digit() -> None:
     encoder = of_one(["9/30/1990 0:00:00", "12/1/1991 9:05:00"] * 10)
     assert (encoder["c"].kind, encoder["c"].order) == ("date", "month")
+    assert encoder.columns_["encoding"][0] == "year, season (cyclic), hour (cyclic), month first"
     X = encoder.transform(pd.DataFrame({"c": ["9/30/1990 0:00:00"], "x": 0.0}))
     assert X[0, 0] == pytest.approx(1990.0 + 272.0 / 365.0)
 

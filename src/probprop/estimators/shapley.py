@@ -20,7 +20,7 @@ BASELINE = "(baseline)"
 BACKGROUND = 100  # samples, at most
 _EXACT = 10  # columns; of more, orders are sampled
 _PAIRS = 4  # orders of the columns, each with its reverse, for each background sample
-_BLOCK = 1 << 14  # rows that are predicted at a time
+_BLOCK, _ENTRIES = 1 << 14, 1 << 24  # rows that are predicted at a time, and their entries, at most
 
 Places = Mapping[str, Sequence[int]]
 """Where each column of a table is among the columns of its rows."""
@@ -84,6 +84,7 @@ def explain(
         raise ValueError("X and background must have a row and a column.")
     both = rows, others
     pool = pd.concat(both) if isinstance(rows, pd.DataFrame) else np.concatenate(both)
+    block = max(1, min(_BLOCK, _ENTRIES // pool.shape[1]))
     now, before = outputs_of(predictor, rows), outputs_of(predictor, others)
     cells, frame = [], as_frame(X)
     for i in range(len(rows)):
@@ -92,8 +93,8 @@ def explain(
             """Predict background samples, (k,), with the known columns, (k, d), of sample i."""
             index = np.where(known, i, len(rows) + other[:, np.newaxis])
             found = np.empty((len(index), now.shape[1]))
-            for start in range(0, len(index), _BLOCK):
-                at = slice(start, start + _BLOCK)
+            for start in range(0, len(index), block):
+                at = slice(start, start + block)
                 found[at] = outputs_of(predictor, taken(pool, places, index[at]))
             return found
 

@@ -423,7 +423,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for name, is_category in zip(frame, categorical, strict=True)
         ]
         made = _without_repeats(made, frame)
-        if y is not None and (outputs := _outputs_of(y)) is not None:
+        outputs = None if y is None else _outputs_of(y)
+        if outputs is not None and len(outputs) == len(frame):
             made = [_with_means(each, frame[each.name], outputs) for each in made]
         if not any(each.names for each in made):
             why = "; ".join(f"{each.name!r}: {each.dropped}" for each in made)

@@ -61,6 +61,7 @@ def column_facts(encoder: Mapping[str, Any]) -> tuple[str, str, str, int, int]:
         how += ", mean target" * bool(encoder.get("means"))
     if kind == "date":
         how = "year" + "".join(f", {part} (cyclic)" for part in encoder["parts"][1:])
+        how += ", month first" * (encoder.get("order") == "month")
     words = "; ".join([how, *notes_on(encoder)])
     if encoder["dropped"]:
         words = f"dropped: {encoder['dropped']}"
