@@ -69,7 +69,7 @@ sanitize: $(INSTALLED)
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 		$(SANITIZE)/bin/python -m pytest -q -p no:cacheprovider \
 		tests/reference/activations/test_relu.py tests/reference/test_gamma.py tests/inference/test_oracle.py \
-		tests/inference/test_parity.py tests/inference/test_listed.py tests/inference/test_train.py tests/reference/test_gradient.py tests/reference/test_sampled.py tests/reference/likelihoods/test_likelihood.py \
+		tests/inference/test_parity.py tests/inference/test_listed.py tests/inference/test_train.py tests/inference/test_relevance.py tests/reference/test_gradient.py tests/reference/test_sampled.py tests/reference/likelihoods/test_likelihood.py \
 		tests/reference/likelihoods/test_scale.py tests/reference/test_scale_mixture.py \
 		tests/distributions/test_one_member.py tests/distributions/test_heavy_tails.py tests/distributions/test_transformed_mixture.py
 

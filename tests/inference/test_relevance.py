@@ -45,7 +45,7 @@ def trained(
 ) -> Posterior:
     """A posterior whose factors two epochs have refined."""
     X, y = rows(n, len(groups))
-    options = {"due": None, "memory": None, "engine": NATIVE} | options
+    options = {"due": None, "memory": None, "engine": NATIVE, "shared": False} | options
     task = Task(
         start([len(groups), *hidden, 1]),
         options.get("X", X),
@@ -56,7 +56,7 @@ def trained(
         options["memory"],
         np.array([True, True]),
         due=options["due"],
-        groups=groups,
+        groups=None if options["shared"] else groups,
     )
     ((posterior, _),), _ = options["engine"].train([task])
     return posterior
@@ -137,6 +137,18 @@ def test_inputs_that_are_not_due_keep_their_factors() -> None:
     assert (kept.a_hat_nat[0][:, 2] != 0.0).any()
     assert (kept.a_hat_nat[0][:, 5] != 0.0).any()  # the bias
     assert_array_equal(q.a_hat_nat[0], before.a_hat_nat[0])
+
+
+def test_engines_agree_on_the_inputs_that_are_due_under_a_shared_prior() -> None:
+    due = np.array([[True, False, True, False, False], [False, False, True, True, False]])
+    got, expected = (
+        trained(GROUPS, hidden=(5, 4), due=due, shared=True, engine=engine)
+        for engine in (NATIVE, REFERENCE)
+    )
+    assert_same(got, expected, 1e-8)
+    assert_allclose(got.alpha_prior, expected.alpha_prior, 1e-10)
+    changed = (got.a_hat_nat[0] != 0.0).any(axis=0)
+    assert_array_equal(changed[1:], [False, True, True, False, True])  # the bias is last
 
 
 def test_sparse_rows_refine_seldom_inputs_every_eighth_epoch() -> None:
