@@ -197,7 +197,13 @@ def power_name(power: float) -> str:
 
 def calibration_in_words(model: Any) -> str:
     """Describe in one line how a fitted `PBPRegressorCV` or `PBPClassifierCV` was calibrated."""
-    calibration: Calibration | ClassCalibration = model.calibration_
+    each = [_calibration_in_words(own, model) for own in model.calibrations_]
+    if len(each) == 1:
+        return each[0]
+    return "; ".join(f"target {k}: {words}" for k, words in enumerate(each, 1))
+
+
+def _calibration_in_words(calibration: Calibration | ClassCalibration, model: Any) -> str:
     if isinstance(calibration, ClassCalibration):
         losses = f"{calibration.log_loss:.3f} ({calibration.raw_log_loss:.3f} before)"
         return f"temperature {calibration.temperature:.2f}; out-of-fold log-loss {losses}"

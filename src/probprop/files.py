@@ -192,7 +192,10 @@ def _taken(make: Any, model: Any) -> dict[str, Any]:
         "parameters": {k: _plain(value) for k, value in parameters.items()},
         "feature_names_in_": None if names is None else [str(name) for name in names],
     }
-    return found | {k: getattr(model, k) for k in signature(make).parameters if k not in found}
+    found |= {k: getattr(model, k) for k in signature(make).parameters if k not in found}
+    if not found.get("further_calibrations_", True):
+        del found["further_calibrations_"]  # of one target
+    return found
 
 
 def _give_names(model: Any, n_features: int, names: list[str] | None) -> None:
@@ -272,6 +275,7 @@ def _cross_validated(
     n_samples_seen_: int,
     feature_names_in_: list[str] | None,
     encoder_: Any = None,
+    further_calibrations_: tuple[calibration.Calibration, ...] = (),
 ) -> Any:
     """Return the fitted cross-validated estimator with these attributes."""
     model = _unfitted(kind, parameters)
@@ -282,7 +286,10 @@ def _cross_validated(
     model.estimators_, model.groups_, model.trials_ = estimators_, groups_, trials_
     model.bounds_, model.calibration_, model.joint_ = bounds_, calibration_, joint_
     model.n_samples_seen_, model.likelihood_ = n_samples_seen_, estimators_[0].likelihood_
-    model.encoder_ = encoder_
+    model.encoder_, model.further_calibrations_ = encoder_, further_calibrations_
+    n_targets = getattr(model, "n_outputs_", 1)  # a classifier has one target
+    if len(further_calibrations_) != n_targets - 1:
+        raise ValueError("there is not one calibration for each target")
     if (joint_ is None) != (model.missing == "error"):
         raise ValueError("the joint distribution of the features does not fit `missing`")
     n_columns = len(bounds_.low)

@@ -183,7 +183,8 @@ class _Encoder(NamedTuple):
         declared = self.declarations.get(kind, Declared())
         types = {**_annotations(declared.make or kind), **declared.types}
         got = declared.take(value) if declared.take else {k: getattr(value, k) for k in types}
-        return {k: self.encoded(t, got[k], _joined(name, k)) for k, t in types.items()}
+        known = [(k, t) for k, t in types.items() if k in got]  # others have their defaults
+        return {k: self.encoded(t, got[k], _joined(name, k)) for k, t in known}
 
     def _table(self, kind: Any, rows: Sequence[Any], name: str) -> dict[str, Any]:
         """Return the columns of rows of numbers: one array, with a name for each column."""

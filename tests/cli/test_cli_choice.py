@@ -168,7 +168,6 @@ def test_fast_for_classes_has_their_own_evidence_cap() -> None:
             "with --hidden-layer-sizes, --n-epochs and --dtype one",
         ),
         ("--noise constant --n-epochs 2", "with --n-epochs and --noise one"),
-        ("--target area", "with several targets one"),
     ],
 )
 def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, words: str) -> None:
@@ -198,7 +197,6 @@ def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, w
             "--budget fast --hidden-layer-sizes 5",
             "--budget: with --hidden-layer-sizes one network is fitted",
         ),
-        ("--budget best --target area", "--budget: with several targets one network"),
         (
             "--evidence-cap some",
             "--evidence-cap': 'some' is neither a number of at least 1 nor none",

@@ -230,6 +230,20 @@ def test_fit_writes_the_report() -> None:
     assert "a: how good the predictions are" in page
 
 
+def test_hyperparameters_are_selected_for_all_targets(capfd: Captured) -> None:
+    assert call("fit loads.csv --target a,cost --budget fast --report m.html -o m.pbp") == 0
+    out = "".join(capfd.readouterr())
+    assert "evaluated on 50 out-of-fold rows" in out
+    assert re.search(r"calibrated: target 1: standard deviations scaled by .*; target 2: ", out)
+    model = probprop.load("m.pbp")
+    assert model.predict_distribution(pd.read_csv("new.csv")).mean.shape == (20, 2)
+    assert "This report has no what-if page" in Path("m.html").read_text()
+    assert call("predict m.pbp new.csv -o p.csv") == 0
+    assert {"a_mean", "cost_upper"} <= {*pd.read_csv("p.csv")}
+    assert call("update m.pbp new.csv") == 0
+    assert call("info m.pbp") == 0
+
+
 @pytest.mark.parametrize("student_t", [False, True])
 def test_the_distribution_of_each_target(student_t: bool) -> None:
     noise, dof = np.array([0.5, 2.0, 1.0]), np.array([6.0, 12.0, 18.0])

@@ -217,7 +217,7 @@ def test_what_a_cluster_does_not_take_is_refused(client: Client, tmp_path: Path)
         'cv must be "auto" or an int for rows that are not all in memory',
         small(cv=splits),
     )
-    refused(ValueError, "takes one target", small(), target=["y", "a"])
+    refused(ValueError, "accepts several targets if", small(), target=["y", "a"])
     refused(ValueError, "all above 0", small(candidates=[Candidate(power=0.5)]), target="a")
     refused(
         ValueError,

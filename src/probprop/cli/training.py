@@ -162,8 +162,8 @@ def fit(context: Context, request: Request) -> None:
     trained on it. --budget sets the size of the search. Ctrl-C ends the search and keeps the best
     candidate so far.
 
-    With --fast one network is fitted by the protocol of the paper. Options for one network and
-    several targets imply it. There are no folds, so a tenth of the rows is the test set, and
+    With --fast one network is fitted by the protocol of the paper. Options for one network imply
+    it. There are no folds, so a tenth of the rows is the test set, and
     the network that was scored on it is kept. With --test-fraction 0 it is trained on all rows, and
     there are no scores. With --test-fraction SHARE, any model is trained on the other rows and
     scored on this share.
@@ -175,8 +175,8 @@ def fit(context: Context, request: Request) -> None:
 
     With --task auto, the task is classification if the target has text, booleans or two different
     integers, and regression otherwise. Three or more numeric classes need --task classification.
-    Several numeric targets, --target A,B or --target A --target B, are predicted by one network,
-    with a noise variance for each.
+    Several numeric targets, --target A,B or --target A --target B, are predicted by the same
+    networks, with noise and calibration for each.
 
     With --noise input the noise is heteroscedastic: a second, small network predicts its variance.
     With --noise-tail heavy the noise is heavy-tailed, which reduces the effect of outliers.
@@ -387,7 +387,7 @@ def _estimator(terminal: Terminal, request: Request, targets: list[str], of_clas
     estimator = recipes.estimator_of(
         terminal,
         request.options,
-        [*request.reasons, *(["several targets"] if len(targets) > 1 else [])],
+        request.reasons,
         fast=request.fast,
         budget=request.budget,
         of_classes=of_classes,

@@ -443,11 +443,12 @@ def fit_cross_validated(
     line = base.policy_of(model, n)
     split = Folds(rng.randint(2**31 - 1), min(policy.N_FOLDS if auto else model.cv, n))
     sample, fold_of = _sample(rows, split)
-    if sample.y_std is not None:
-        raise ValueError(
-            "PBPRegressorCV accepts known errors of the target if all samples are in memory: leave "
-            "the errors out, or use PBPRegressor."
-        )
+    several = likelihood.standardizes_target and likelihood.n_outputs > 1
+    for asked, what in ((sample.y_std is not None, "known errors"), (several, "several targets")):
+        if asked:
+            raise ValueError(
+                f"PBPRegressorCV accepts {what} if all samples are in memory. Use PBPRegressor."
+            )
     x = merged([summary.x for summary in rows.summaries])
     ends = np.where(x.n == 0, np.nan, [x.low, x.high])  # (2, n_features)
     bounds = fit_bounds(sample.X, ends)

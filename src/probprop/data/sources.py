@@ -201,12 +201,7 @@ def values_likelihood(network: Any, n_targets: int) -> Likelihood:
     """Return the likelihood of a regression with this number of targets."""
     if not isinstance(network, PBPRegressorCV):
         return NOISE_TAILS[network.noise_tail](n_targets, network.noise_shape, network.noise_rate)
-    if n_targets > 1:
-        raise ValueError(
-            f"PBPRegressorCV takes one target, but there are {n_targets}: fit one for each, or "
-            "give a PBPRegressor."
-        )
-    return Gaussian()
+    return Gaussian(n_targets)
 
 
 def check_takes_errors(network: Any, what: str) -> None:

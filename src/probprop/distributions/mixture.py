@@ -13,6 +13,7 @@ cpp/mixture.hpp and cpp/student_t.hpp have the integrals.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -343,3 +344,75 @@ def _of_members(
             f"one per member and target, {means.shape}. Got the shape {array.shape} instead."
         )
     return np.broadcast_to(array, means.shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeveralTargets(base.TargetDistribution):
+    """Predictive distributions of K targets of the same n samples, each with its own calibration.
+
+    Parameters
+    ----------
+    each : tuple of TargetDistribution
+        The distribution of each target, of shape (n,).
+    """
+
+    each: tuple[Any, ...]
+
+    def _stack(self, of: Callable[[Any], ArrayLike]) -> FloatArray:
+        return np.stack([of(one) for one in self.each], axis=-1)
+
+    def _at(self, name: str, y: ArrayLike) -> FloatArray:
+        values = np.asarray(y, np.float64)
+        shape = np.broadcast_shapes(values.shape, (len(self), len(self.each)))
+        columns = np.moveaxis(np.broadcast_to(values, shape), -1, 0)
+        pairs = zip(self.each, columns, strict=True)
+        return np.stack([getattr(one, name)(own) for one, own in pairs], axis=-1)
+
+    @property
+    def mean(self) -> FloatArray:
+        return self._stack(lambda one: one.mean)
+
+    @property
+    def epistemic_std(self) -> FloatArray:
+        return self._stack(lambda one: one.epistemic_std)
+
+    @property
+    def aleatoric_std(self) -> FloatArray:
+        return self._stack(lambda one: one.aleatoric_std)
+
+    @property
+    def std(self) -> FloatArray:
+        return self._stack(lambda one: one.std)
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        return self._at("logpdf", y)
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        return self._at("cdf", y)
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        return self._at("crps", y)
+
+    def ppf(self, q: ArrayLike) -> FloatArray:
+        return self._stack(lambda one: one.ppf(q))
+
+    def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
+        pairs = zip(*(one.interval(coverage) for one in self.each), strict=True)
+        low, high = (np.stack(ends, axis=-1) for ends in pairs)
+        return low, high
+
+    def rvs(self, size: int, random_state: int | RandomState | None = None) -> FloatArray:
+        rng = check_random_state(random_state)
+        return self._stack(lambda one: one.rvs(size, rng))
+
+    def targets(self) -> list[Any]:
+        return list(self.each)
+
+    def __repr__(self) -> str:
+        return base.short_repr(self, *base.moments_in_words(self.mean, self.std))
+
+    def __len__(self) -> int:
+        return len(self.each[0])
+
+    def __getitem__(self, rows: base.Rows) -> SeveralTargets:
+        return SeveralTargets(tuple(one[rows] for one in self.each))

@@ -331,18 +331,18 @@ class Completed:
         self,
         encoding: PiecewiseLinear | None,
         of: Callable[[Samples], Moments],
-        a2: float | None = None,
+        a2: Any = None,
     ) -> Moments:
         """Return means and variances of outputs for every sample; see `parts`.
 
-        With a2, by which all variances will be multiplied, the variance between the nodes has its
-        scaling factor, which a2 does not change.
+        With a2, by which all variances will be multiplied, a number or one for each output, the
+        variance between the nodes has its scaling factor, which a2 does not change.
         """
         mean, within, between = self.parts(encoding, of)
         if a2 is not None and len(self.gaps):
             factor = np.zeros(len(mean))
-            factor[self.gaps] = self.factor / a2
-            between = between * factor.reshape(-1, *[1] * (mean.ndim - 1))
+            factor[self.gaps] = self.factor
+            between = between * (factor.reshape(-1, *[1] * (mean.ndim - 1)) / a2)
         return mean, within + between
 
     def inputs(self, encoding: PiecewiseLinear | None) -> Inputs:

@@ -79,6 +79,14 @@ class DistributionMixin:
     """Intervals and quantiles of a regressor that has `predict_distribution`."""
 
     predict_distribution: Any
+    n_outputs_: Any
+
+    def _check_one_target(self, method: str) -> None:
+        if self.n_outputs_ > 1:
+            raise ValueError(
+                f"{method} is for one target, but this model has {self.n_outputs_}: fit a model "
+                "for each target."
+            )
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.95) -> FloatArray:
         """Predict the ends of the central interval that contains the target with a probability.

@@ -348,15 +348,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
             )
         return relevance(self.posterior_, np.arange(self.n_features_in_))
 
-    # ---- Validation
-
-    def _check_one_target(self, method: str) -> None:
-        if self.n_outputs_ > 1:
-            raise ValueError(
-                f"{method} is for one target, but this model has {self.n_outputs_}: fit a model "
-                "for each target."
-            )
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True

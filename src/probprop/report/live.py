@@ -49,6 +49,8 @@ _DAY = np.timedelta64(1, "D")
 
 def refusal(model: TableModel) -> str | None:
     """Say why a page cannot contain a model; None: it can."""
+    if getattr(model.estimator, "further_calibrations_", ()):
+        return "This report has no what-if page: each of several targets has its own calibration."
     if (n := n_numbers(model)) <= MOST_NUMBERS:
         return None
     return (

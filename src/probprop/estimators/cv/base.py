@@ -29,7 +29,14 @@ from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, pu
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv import folds as cv_folds
 from probprop.estimators.cv import policy, search
-from probprop.estimators.cv.calibration import Calibrated, FoldOutputs, RegressionScorer, support_of
+from probprop.estimators.cv.calibration import (
+    Calibrated,
+    FoldOutputs,
+    RegressionScorer,
+    by_target,
+    factor_of,
+    support_of,
+)
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.policy import Candidate, Policy
 from probprop.estimators.cv.search import Problem, Search, Stack, Trial, in_a_file, outputs_of
@@ -83,7 +90,8 @@ class Outputs(NamedTuple):
     mean: FloatArray  # (S, n) or (S, n, K), standardized
     variance: FloatArray  # of the same, not calibrated
     rows: Any  # the samples, (n, n_features), checked and bounded: an array or `Coded`
-    log_scale: LogScale | None  # of the noise network, if there is one and values are missing
+    # Of the noise network of each target, if there is one and values are missing.
+    log_scales: Sequence[LogScale | None]
 
 
 class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -105,6 +113,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     background_: Array
     likelihood_: Likelihood
     n_samples_seen_: int
+    further_calibrations_: tuple[Any, ...] = ()  # of targets after the first
     support: Any  # of a regressor
 
     def __init__(
@@ -157,8 +166,9 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         X : table or array-like of shape (n_samples, n_features)
             At least 2 samples. A table of pandas, polars, pyarrow or another library that narwhals
             reads may have text, categories, dates and missing values: see `TableEncoder`.
-        y : array-like of shape (n_samples,)
-            Values, or labels; for a classifier a matrix of 0 and 1 has a column per label.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Values: networks and their selection are shared by several targets, and each has its own
+            calibration. Or labels; a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of 0 or more, divided by their mean, `mean_sample_weight_`, in training,
             comparison and calibration. Samples of weight 0 are left out before anything else.
@@ -241,7 +251,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             in_a_file(problem, checkpoint, self) as problem,
             progress(self.verbose, callback) as report,
         ):
-            positive = bool((data.y > 0.0).all())
+            positive = data.y.ndim == 1 and bool((data.y > 0.0).all())
             seed = rng.randint(2**31 - 1)
             search, candidates = search_of(self, problem, rungs, seed, report, positive)
             found = search.run(candidates)
@@ -268,20 +278,29 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
             folds = cv_folds.folds_in_turn(n, n_folds, self.n_samples_seen_)
             self.bounds_ = self.bounds_.grown(data.X.X)
             rows = complete(self.bounds_.apply(data.X.X), self.joint_)
-            calibration = self._calibration_after(data, rows, folds)
+            calibrations = self._calibrations_after(data, rows, folds)
             n_threads, updated = min(effective_n_jobs(self.n_jobs), n_folds), list[Member]()
             for group, members in self.members_by_group:
                 seen = replace(data, X=rows.inputs(group.encoding))
                 updated += update_members(members, seen, folds, n_threads)
-            self.estimators_, self.calibration_ = updated, calibration
+            self.estimators_ = updated
+            self.calibration_, *further = calibrations
+            self.further_calibrations_ = tuple(further)
             self.n_samples_seen_ += n
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
 
-    def _calibration_after(self, data: TrainingData, rows: Completed, folds: Sequence[Fold]) -> Any:
-        """Return the calibration after new samples, predicted before the members are updated."""
+    @property
+    def calibrations_(self) -> tuple[Any, ...]:
+        """The calibration of each target: `calibration_` alone, unless there are several."""
+        return (self.calibration_, *self.further_calibrations_)
+
+    def _calibrations_after(
+        self, data: TrainingData, rows: Completed, folds: Sequence[Fold]
+    ) -> list[Any]:
+        """Return the calibrations after new samples, predicted before the members are updated."""
         held_out = HeldOut([fold for fold in folds if len(fold.test)])
-        scorer, a2 = self._scorer(data.likelihood), float(self.calibration_.factor)
+        scorer, a2 = self._scorer(data.likelihood), factor_of(self.calibrations_)
         parts = list[Any]()
         for group, members in self.members_by_group:
             outputs = []
@@ -293,7 +312,8 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
                     outputs.append(FoldOutputs(fitted, *own))
             given = (data.y, data.weights, held_out, data.y_std)
             parts.append(scorer.out_of_fold(outputs, *given))
-        return self.calibration_.after(parts, self._group_weights, rows)
+        pairs = zip(self.calibrations_, by_target(parts), strict=True)
+        return [known.after(own, self._group_weights, rows) for known, own in pairs]
 
     def _outputs(self, X: ArrayLike) -> Outputs:
         """Return the outputs of every member for samples, not calibrated."""
@@ -310,8 +330,8 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
                 for group, networks in groups
             ]
             mean, variance = map(np.concatenate, zip(*each, strict=True))
-            return Outputs(mean, variance, rows, None)
-        a2, blocks, h = float(self.calibration_.factor), list[Any](), list[LogScale]()
+            return Outputs(mean, variance, rows, [None] * len(self.calibrations_))
+        a2, blocks, h = factor_of(self.calibrations_), list[Any](), list[list[Any]]()
         for start in range(0, len(rows), _BLOCK):
             completed = complete(rows[start : start + _BLOCK], self.joint_)
             parts = []
@@ -323,11 +343,15 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
                 parts.append(completed.moments(group.encoding, of, a2))
             blocks.append([np.concatenate(part, axis=1) for part in zip(*parts, strict=True)])
-            if (noise := self.calibration_.log_scale(completed)) is not None:
-                h.append(noise)
+            h.append([own.log_scale(completed) for own in self.calibrations_])
         mean, variance = (np.moveaxis(np.concatenate([b[i] for b in blocks]), 1, 0) for i in (0, 1))
-        joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
-        return Outputs(mean, variance, rows, LogScale(*joined) if h else None)
+
+        def joined(parts: Sequence[Any]) -> LogScale | None:
+            names = () if parts[0] is None else ("mean", "variance")
+            whole = [np.concatenate([getattr(part, k) for part in parts]) for k in names]
+            return LogScale(*whole) if whole else None
+
+        return Outputs(mean, variance, rows, list(map(joined, zip(*h, strict=True))))
 
     @property
     def _n_folds(self) -> int:
@@ -451,6 +475,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self._member is PBPRegressor
         return tags
 
 
@@ -507,8 +532,8 @@ def problem_of(
     encodings, scorer = Encodings(X, np.dtype(model.dtype), joint), model._scorer(likelihood)
     if isinstance(scorer, RegressionScorer):
         inferred = model.support is None or isinstance(model.support, str)
-        support = support_of(model.support, y)
-        scorer = replace(scorer, support=support, support_is_given=not inferred)
+        supports = [support_of(model.support, own) for own in y.reshape(len(y), -1).T]
+        scorer = replace(scorer, supports=supports, support_is_given=not inferred)
     return Problem(encodings, y, folds, scorer, weights, marginalize=joint is not None)
 
 
@@ -528,13 +553,13 @@ def search_of(
     if isinstance(model.candidates, str) and model.budget != "fast":
         candidates += [c for c in policy.with_codes(candidates) if encodings.fits(c.bins)]
     exact = isinstance(model.candidates, str) and not is_classifier(model)
-    if problem.y_std is not None:
+    if problem.y_std is not None or (problem.y.ndim > 1 and not is_classifier(model)):
         exact, plain = False, {"power": None, "output_layer": "mean_field"}
         for name, usual in plain.items():
             if any(getattr(candidate, name) != usual for candidate in candidates):
                 raise ValueError(
                     f"{name} of a candidate is not available for known errors of the targets, "
-                    "y_std. Leave one of the two out."
+                    "y_std, and for several targets. Leave one of the two out."
                 )
     n_threads = effective_n_jobs(model.n_jobs)
     search = Search(
@@ -572,10 +597,10 @@ def publish_stack(
             publish(member, fitted, history, mean_weight)
             members.append(member)
     model.estimators_, model.groups_, model.trials_ = members, groups, list(found.trials)
-    model.calibration_, model.oof_predictive_ = calibrated
+    model.calibration_, model.oof_predictive_, model.further_calibrations_ = calibrated
     first = len(found.folds) * np.arange(len(groups))  # member of each group
     model.oof_members_ = first[:, np.newaxis] + HeldOut(found.folds).fold
     model.joint_ = problem.encodings.joint
     if _has_gaps(model, problem.encodings.X):
-        model.joint_ = search.calibrate_joint(found, problem, model.calibration_)
+        model.joint_ = search.calibrate_joint(found, problem, model.calibrations_)
     model.likelihood_ = likelihood

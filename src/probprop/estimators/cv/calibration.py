@@ -102,6 +102,7 @@ class Calibrated(NamedTuple):
 
     calibration: Any  # Calibration or ClassCalibration
     predictive: Any  # of the out-of-fold samples
+    further: tuple[Calibration, ...] = ()  # of the second of several targets and of later ones
 
 
 def weighted_mean(values: FloatArray, weights: Weights) -> float:
@@ -189,10 +190,49 @@ class OutOfFold:
         log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
         return log_p if self.log_jacobian is None else log_p + self.log_jacobian
 
+    def with_noise(self, factor: FloatArray) -> OutOfFold:
+        """Return the rows with standard deviations of the noise multiplied by factors, (n,)."""
+        return replace(self, aleatoric_std=self.aleatoric_std * factor)
+
     def targets(self, g: BoxCox | None) -> FloatArray:
         """Return the targets, in target units; g is what they were transformed by."""
         y = self.mean + self.residual
         return y if g is None else g.inverse(y)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralOutOfFold:
+    """Out-of-fold predictions of several targets, each with its own factor."""
+
+    each: tuple[OutOfFold, ...]
+
+    @property
+    def weights(self) -> Weights:
+        """Weights of the rows."""
+        return self.each[0].weights
+
+    @property
+    def factor(self) -> FloatArray:
+        """The factor of each target, (K,)."""
+        return np.array([own.factor for own in self.each])
+
+    def log_p(self, factor: FloatArray) -> FloatArray:
+        """Return the log density of every row: the sum over its targets."""
+        pairs = zip(self.each, factor.tolist(), strict=True)
+        total: FloatArray = np.sum([own.log_p(a2) for own, a2 in pairs], axis=0)
+        return total
+
+    def with_noise(self, factor: FloatArray) -> SeveralOutOfFold:
+        """Return the rows with standard deviations of the noise multiplied by factors, (n, K)."""
+        pairs = zip(self.each, factor.T, strict=True)
+        return SeveralOutOfFold(tuple(own.with_noise(a) for own, a in pairs))
+
+
+def by_target(parts: Sequence[Any]) -> list[Sequence[Any]]:
+    """Return predictions of the same rows target by target; one entry if there is one target."""
+    if not isinstance(parts[0], SeveralOutOfFold):
+        return [parts]
+    return list(zip(*(part.each for part in parts), strict=True))
 
 
 def pooled(parts: Sequence[OutOfFold], weights: FloatArray) -> OutOfFold:
@@ -518,6 +558,12 @@ class Calibration:
         return LogScale(*rows.moments(None, of)).bounded()
 
 
+def factor_of(calibrations: Sequence[Any]) -> Any:
+    """Return the factor of the variances: a float, or (K,) for several targets."""
+    factors = [float(own.factor) for own in calibrations]
+    return factors[0] if len(factors) == 1 else np.array(factors)
+
+
 def support_of(given: Any, y: FloatArray) -> tuple[float, float]:
     """Return the ends of the support that targets have for the parameter `support`.
 
@@ -542,7 +588,7 @@ class RegressionScorer:
     likelihood: Gaussian
     transformation: BoxCox | None = None  # of the targets of the networks
     noise: Noise = "auto"
-    support: tuple[float, float] = (-np.inf, np.inf)  # of the targets, not transformed
+    supports: Sequence[tuple[float, float]] = ((-np.inf, np.inf),)  # of each target as given
     support_is_given: bool = False  # else it is inferred
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, RegressionScorer]:
@@ -560,19 +606,27 @@ class RegressionScorer:
         weights: Weights,
         held_out: HeldOut,
         y_std: FloatArray | None = None,
-    ) -> OutOfFold:
+        k: int = 0,
+    ) -> OutOfFold | SeveralOutOfFold:
         """Return predictions and residuals in the order of ``held_out.rows``, as y and weights."""
+        if y.ndim > 1:
+            own = []
+            for k in range(y.shape[1]):
+                of_one = [FoldOutputs(f, m[:, k], v[:, k]) for f, m, v in outputs]
+                e = None if y_std is None else y_std[:, k]
+                own.append(self.out_of_fold(of_one, y[:, k], weights, held_out, e, k))
+            return SeveralOutOfFold(tuple(own))  # type: ignore[arg-type]
         each = []
         for fitted, m, v in outputs:
             scales = fitted.standardizer.y_mean, fitted.standardizer.y_scale
-            y_mean, y_scale = (float(scale[0]) for scale in scales)
-            noise_std = float(np.sqrt(fitted.posterior.noise_variance[0])) * y_scale
+            y_mean, y_scale = (float(scale[k]) for scale in scales)
+            noise_std = float(np.sqrt(fitted.posterior.noise_variance[k])) * y_scale
             stds = np.sqrt(v.astype(np.float64)) * y_scale, np.full(len(m), noise_std)
             each.append((m.astype(np.float64) * y_scale + y_mean, *stds))
         mean, epistemic_std, aleatoric_std = map(held_out.in_order, zip(*each, strict=True))
         if weights is not None:  # as in training
             aleatoric_std = aleatoric_std / np.sqrt(weights)
-        unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
+        unit = max(float(output.fitted.standardizer.y_scale[k]) for output in outputs)
         oof = OutOfFold(mean, y - mean, epistemic_std, aleatoric_std, unit, weights, y_std=y_std)
         g = self.transformation
         return oof if g is None else replace(oof, log_jacobian=g.log_jacobian(g.inverse(y)))
@@ -585,8 +639,9 @@ class RegressionScorer:
         encodings: Encodings,
         seed: int,
         n_threads: int,
+        k: int,
     ) -> Calibrated:
-        """Find the factor of stacked networks, and train and evaluate a noise network."""
+        """Calibrate target k: find the factor, and train and evaluate a noise network."""
         oof, g = pooled(parts, weights), self.transformation
         squares = oof.squares(len(held_out.folds))
         found = Calibration(squares, range_of(encodings.X, oof.unit), transformation=g)
@@ -604,8 +659,8 @@ class RegressionScorer:
         members = Moments(*(np.stack([getattr(part, k) for part in parts]) for k in names))
         # Each of these rows is predicted by one network of each stacked trial.
         base: Any = found.out_of_fold.mixture(members, h=h, weights=weights)
-        y = np.clip(oof.targets(g), *self.support)  # the rounding of residuals
-        given = (self.support, self.support_is_given)
+        y = np.clip(oof.targets(g), *self.supports[k])  # the rounding of residuals
+        given = (self.supports[k], self.support_is_given)
         # With known errors, the shape of the residuals is not the one of the targets.
         plain = oof.y_std is not None
         shaped = None if plain else recalibrated(base, y, held_out.fold, oof.weights, *given)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import Moments, average, short_repr
 from probprop.distributions.functions import SampledNetwork, Sensitivity
-from probprop.distributions.mixture import Mixture
+from probprop.distributions.mixture import Mixture, SeveralTargets
 from probprop.distributions.power import TransformedMixture
 from probprop.distributions.recalibrated import Recalibrated
 from probprop.encoding.bounds import InputBounds
@@ -39,6 +39,8 @@ from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import SampledOutputLayer, member_moments, sensitivity_at
 from probprop.inference.training import warn_of_counts
+
+Predictive = Mixture | TransformedMixture | Recalibrated | SeveralTargets
 
 
 class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
@@ -115,9 +117,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     bounds_ : InputBounds
         Range of each feature. Values beyond it grow ever more slowly, in most features by at most a
         quarter of the range. Encoders are applied to bounded samples.
-    calibration_ : Calibration
+    calibration_, calibrations_ : Calibration, and tuple of Calibration
         The factor of the variances, the noise network if there is one, and what was learned about
-        shape and support of the distribution.
+        shape and support of the distribution: of the first target, and of each.
     joint_ : Joint or None
         Joint distribution of the features, which completes missing values, or None.
     oof_predictive_ : Mixture, TransformedMixture or Recalibrated
@@ -167,7 +169,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
-    oof_predictive_: Mixture | TransformedMixture | Recalibrated
+    oof_predictive_: Predictive
     likelihood_: Gaussian
 
     def __init__(
@@ -244,9 +246,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         (n_samples, n_features).
         """
         check_is_fitted(self)
-        calibration = self.calibration_
-        exact = calibration.transformation is None and calibration.recalibration is None
-        if return_std or not exact:
+        plain = [c.transformation is None and c.recalibration is None for c in self.calibrations_]
+        if return_std or not all(plain):
             predictive = self.predict_distribution(X)
             return (predictive.mean, predictive.std) if return_std else predictive.mean
         y_mean, y_scale, _ = self._target_units
@@ -254,7 +255,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     def predict_distribution(
         self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> Mixture | TransformedMixture | Recalibrated:
+    ) -> Predictive:
         """Return the calibrated predictive distribution, a mixture of the members, of every sample.
 
         Parameters
@@ -272,12 +273,13 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         """
         outputs = self._outputs(X)
         factor = validation.noise_factor(self, sample_weight, outputs.rows)
-        members, rows = _in_target_units(outputs, *self._target_units), outputs.rows
-        return self.calibration_.mixture(members, rows, outputs.log_scale, factor, self.weights_)
+        members = _in_target_units(outputs, *self._target_units)
+        parts = zip(self.calibrations_, members, outputs.log_scales, strict=True)
+        given = (factor, self.weights_)
+        each = [known.mixture(own, outputs.rows, h, *given) for known, own, h in parts]
+        return each[0] if len(each) == 1 else SeveralTargets(tuple(each))
 
-    def predict_out_of_fold(
-        self, X: ArrayLike, at: Array | slice = slice(None)
-    ) -> Mixture | TransformedMixture | Recalibrated:
+    def predict_out_of_fold(self, X: ArrayLike, at: Array | slice = slice(None)) -> Predictive:
         """Predict out-of-fold samples, or changed ones, without the networks that learned them.
 
         The noise network is the one of the model, for samples of mean weight. A recalibration
@@ -285,19 +287,28 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         """
         outputs, own = self._oof_outputs(X, at)
         members = _in_target_units(outputs, *(each[own, 0] for each in self._target_units))
-        h, weights = outputs.log_scale, self._group_weights
-        found = self.calibration_.out_of_fold.mixture(members, outputs.rows, h, weights=weights)
-        left_out = getattr(self.oof_predictive_, "left_out", None)
-        if isinstance(found, Recalibrated) and left_out is not None:
-            return replace(found, left_out=left_out.of(at))
-        return found
+        weights, each = self._group_weights, list[Any]()
+        parts = (self.calibrations_, self.oof_predictive_.targets(), members, outputs.log_scales)
+        for known, oof, parts_of, h in zip(*parts, strict=True):
+            found = known.out_of_fold.mixture(parts_of, outputs.rows, h, weights=weights)
+            left_out = getattr(oof, "left_out", None)
+            if isinstance(found, Recalibrated) and left_out is not None:
+                found = replace(found, left_out=left_out.of(at))
+            each.append(found)
+        return each[0] if len(each) == 1 else SeveralTargets(tuple(each))
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mean and scale of the targets of each member, and its standardized noise, (S, 1)."""
+        """Mean and scale of the targets of each member, and its standardized noise.
+
+        The shape is (S, 1), or (S, 1, K) for K targets.
+        """
         of = [(m.standardizer_, m.posterior_.noise_variance) for m in self.estimators_]
         mean, scale = (np.stack([getattr(s, k) for s, _ in of]) for k in ("y_mean", "y_scale"))
-        return mean, scale, np.sqrt(np.stack([variance for _, variance in of]))
+        noise = np.sqrt(np.stack([variance for _, variance in of]))
+        if mean.shape[1] == 1:
+            return mean, scale, noise
+        return mean[:, np.newaxis], scale[:, np.newaxis], noise[:, np.newaxis]
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every sample, with gradients by the features.
@@ -310,6 +321,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             encoded features the gradient is the one above; of an infinite value it is NaN.
         """
         check_is_fitted(self)
+        self._check_one_target("predict_gradient")
         given = np.asarray(check_inputs(self, X))
         members, d = _calibrated(self, self.bounds_.apply(given))
 
@@ -341,6 +353,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         `random_state` is an int, a RandomState instance or None.
         """
         check_is_fitted(self)
+        self._check_one_target("sample_functions")
         check_int("n", n, 1)
         rng, box, drawn = check_random_state(random_state), self.calibration_.range, []
         for _ in range(n):
@@ -383,12 +396,6 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
                     "without a power."
                 )
             return replace(data, y=g.forward(data.y))
-        if data.y.ndim > 1:
-            raise ValueError(
-                f"PBPRegressorCV takes one target, but y has {data.y.shape[1]} columns. Fit one "
-                "estimator per target, for example with sklearn.multioutput.MultiOutputRegressor, "
-                "or use PBPRegressor, which takes several."
-            )
         if len(data.y) < 2:
             raise ValueError(
                 "PBPRegressorCV needs at least 2 samples for cross-validation. "
@@ -399,9 +406,12 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
 def _in_target_units(
     outputs: Outputs, mean: FloatArray, scale: FloatArray, noise: FloatArray
-) -> Moments:
-    """Return the moments of predictions; the others are units of members, of a shape that fits."""
-    return Moments(outputs.mean * scale + mean, np.sqrt(outputs.variance) * scale, noise * scale)
+) -> list[Moments]:
+    """Return the moments of each target; the others are units of members, of a shape that fits."""
+    found = (outputs.mean * scale + mean, np.sqrt(outputs.variance) * scale, noise * scale)
+    if outputs.mean.ndim == 2:
+        return [Moments(*found)]
+    return [Moments(*(own[..., k] for own in found)) for k in range(outputs.mean.shape[2])]
 
 
 # ---- Gradients of the mixture

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.mixture import SeveralTargets
 from probprop.distributions.power import box_cox_of
 from probprop.encoding.missing import LARGEST_FACTOR, Joint, complete, masked
 from probprop.estimators.cv import policy
@@ -32,6 +33,8 @@ from probprop.estimators.cv.calibration import (
     FoldOutputs,
     OutOfFold,
     Scorer,
+    by_target,
+    factor_of,
     standard_error,
     weighted_mean,
 )
@@ -280,7 +283,7 @@ def evaluate(trial: Running, problem: Problem, folds: Sequence[Fold]) -> Evaluat
     y, (weights, y_std) = problem.y[held_out.rows], problem.counting(held_out.rows)
     with np.errstate(all="ignore"):  # predictions that are not finite stop the trial
         oof = problem.scorer.out_of_fold(outputs, y, weights, held_out, y_std)
-        log_p = oof.log_p(oof.factor)
+        log_p = oof.log_p(oof.factor)  # type: ignore[arg-type]
     networks = tuple(output.fitted for output in outputs)
     of_fold = held_out.fold == np.arange(len(folds))[:, np.newaxis]
     splits = tuple(
@@ -526,7 +529,13 @@ class Search:
             [e.oof for e in found.evaluations],
         )
         options = (HeldOut(found.folds), self.problem.encodings, self.seed, self.n_threads)
-        return scorer.calibrate(oofs, found.weights, *options)
+        parts = enumerate(by_target(oofs))
+        each = [scorer.calibrate(own, found.weights, *options, k) for k, own in parts]
+        if len(each) == 1:
+            return each[0]
+        first, *further = (own.calibration for own in each)
+        predictive = SeveralTargets(tuple(own.predictive for own in each))
+        return Calibrated(first, predictive, tuple(further))
 
     def _to_rung(self, trials: Sequence[Running], n_epochs: int) -> list[Running]:
         """Train all running trials up to that many epochs, and evaluate them."""
@@ -655,7 +664,7 @@ def in_a_file(
         file.flush()
 
 
-def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint | None:
+def calibrate_joint(found: Stack, problem: Problem, calibrations: Sequence[Any]) -> Joint | None:
     """Return the joint distribution of the features with its factors b^2; None if there is none.
 
     With v the calibrated variance of the prediction of a masked out-of-fold sample, s^2 its
@@ -683,10 +692,12 @@ def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint |
         outputs.append(FoldOutputs(fitted, mean, within))
         between.append(apart)
         group.append(what)
-        if (h := calibration.log_scale(rows)) is not None:
-            noise.append(np.sqrt(h.factor))
+        h = [own.log_scale(rows) for own in calibrations]
+        if any(own is not None for own in h):
+            factor = [np.ones(len(X)) if own is None else np.sqrt(own.factor) for own in h]
+            noise.append(factor[0] if len(h) == 1 else np.stack(factor, axis=1))
     y, (weights, y_std) = problem.y[held_out.rows], problem.counting(held_out.rows)
-    a2 = float(calibration.factor)
+    a2 = factor_of(calibrations)
 
     def log_p(factor: float) -> FloatArray:
         """Return the log density, or probability, of the target of each sample."""
@@ -694,7 +705,7 @@ def calibrate_joint(found: Stack, problem: Problem, calibration: Any) -> Joint |
         wider = [own._replace(variance=own.variance + factor / a2 * b) for own, b in pairs]
         oof: Any = problem.scorer.out_of_fold(wider, y, weights, held_out, y_std)
         if noise:
-            oof = replace(oof, aleatoric_std=oof.aleatoric_std * held_out.in_order(noise))
+            oof = oof.with_noise(held_out.in_order(noise))
         found_p: FloatArray = oof.log_p(a2)
         return found_p if weights is None else weights * found_p
 
