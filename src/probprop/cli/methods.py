@@ -146,4 +146,4 @@ def methods_for(task: Task) -> dict[str, Method]:
 
 def baseline_for(task: Task) -> Any:
     """Return the baseline without features: mean and standard deviation, or class shares."""
-    return DummyClassifier() if task == "classification" else ConstantNoise(DummyRegressor())
+    return DummyClassifier() if task == "classification" else ConstantNoise(DummyRegressor(), 0)
