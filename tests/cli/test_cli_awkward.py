@@ -135,12 +135,12 @@ def test_na_is_kept_by_the_model(capfd: Captured) -> None:
 
 
 def test_a_column_of_rare_categories_is_dropped(capfd: Captured) -> None:
-    names = [f"n{i % 1001}" for i in range(2100)]
+    names = [f"n{i % 901}" for i in range(2100)]
     frame = pd.DataFrame({"name": names, "x": np.arange(2100.0) % 7, "y": np.arange(2100.0)})
     frame.to_csv("t.csv", index=False)
     assert call("fit t.csv --target y --fast --n-epochs 1 --test-fraction 0 -o m.pbp") == 0
     said = capfd.readouterr().err
-    assert "dropped 'name': its 1,001 distinct values are all rare" in said
+    assert "dropped 'name': its 901 distinct values are all rare" in said
     assert probprop.load("m.pbp").features == ["x"]
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from probprop.table import TableError, iter_table, read_table
-from probprop.table.read import START, iter_typed
+from probprop.table.read import START, frames_of
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89"
 FRAME = pd.DataFrame(
@@ -122,7 +122,7 @@ def test_marks_of_missing_cells(tmp_path: Path) -> None:
 
 def test_true_and_false_may_be_missing(tmp_path: Path) -> None:
     path = write(tmp_path, "b,c\ntrue,yes\nNA,true\nFalse,false\n,true\n")
-    for frame in (read_table(path), pd.concat(iter_typed(path, 2))):
+    for frame in (read_table(path), pd.concat(frames_of(path, 2))):
         assert frame["b"].tolist()[::2] == [True, False]
         assert frame["b"].isna().tolist() == [False, True, False, True]
         assert str(frame["c"].iloc[0]) == "yes"

@@ -388,7 +388,8 @@ def update(
 
         def blocks() -> Iterator[DataFrame]:
             nonlocal new
-            chunks = tables.known_chunks(terminal, old, paths, old.kinds_to_learn)
+            kinds = old.all_kinds | dict.fromkeys(old.counting.names, "number")
+            chunks = tables.known_chunks(terminal, old, paths, kinds)
             for rows in chunks if in_blocks else [tables.joined(chunks)]:
                 old.counting.check(rows, old.targets)
                 yield (learned := old.counting.rows(rows))  # judged before they are learned

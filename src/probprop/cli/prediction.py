@@ -112,8 +112,9 @@ def predict(
             param_hint="--columns",
         )
     note_file(terminal, first)
-    kept = {*written}
-    ignored = [name for name in table_model.extra_columns(first) if name in kept]
+    known = {*table_model.features, *table_model.targets, *table_model.counting.names}
+    left = {*written} - known
+    ignored = [name for name in first if name in left]
     if ignored and {*table_model.features} <= {*first.columns}:  # else the error says it all
         terminal.note(f"columns that the model does not use are copied: {listed(ignored, 6, str)}")
     n_done, share = 0, 0.95 if coverage is None else coverage

@@ -281,7 +281,7 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
         )
     from probprop.data.scratch import in_words
-    from probprop.data.tables import first_rows
+    from probprop.table.read import frames_of, plan_chunks
 
     if needed is not None:
         terminal.say(
@@ -289,7 +289,9 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             f"{in_words(limit)}: it is read block by block"
         )
     with nullcontext() if request.dask is None else _connected(terminal, request.dask) as client:
-        yield Table(paths, first_rows(paths[0], tables.na_texts(request.na)), False, limit, client)
+        _, n = plan_chunks(paths[0])
+        first = next(frames_of(paths[0], n, na=tables.na_texts(request.na)))
+        yield Table(paths, first, False, limit, client)
 
 
 @contextmanager

@@ -34,13 +34,7 @@ from probprop.table.names import (
     reading_parquet,
     select,
 )
-from probprop.table.read import (
-    iter_table,
-    iter_typed,
-    parquet_metadata,
-    plan_chunks,
-    read_table,
-)
+from probprop.table.read import frames_of, parquet_metadata, plan_chunks, read_table
 from probprop.table.target import Counting, check_one_target, labels_of, targets_of
 
 
@@ -260,11 +254,9 @@ def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
         names = None if kinds is None else list(kinds)
         for path in paths:
             _, chunk_rows = plan_chunks(path)
-            frames = iter_typed(path, chunk_rows, na)
-            if kinds is not None:
-                known = iter_table(path, chunk_rows=chunk_rows, columns=names, kinds=kinds, na=na)
-                frames = (without_marks(frame, na) for frame in known)
-            for frame in frames:
+            for frame in frames_of(path, chunk_rows, names, kinds, na):
+                if kinds is not None:
+                    frame = without_marks(frame, na)
                 first, n = int(frame.index[0]) + 1, len(frame)
                 yield Piece(f"{path}, rows {first:,} to {first + n - 1:,}", frame)
 
@@ -284,9 +276,3 @@ def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
         return found
 
     return Source(reader, pieces, tasks)
-
-
-def first_rows(path: str, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return the first chunk of a file, with inferred types."""
-    _, chunk_rows = plan_chunks(path)
-    return next(iter_typed(path, chunk_rows, na))

@@ -82,25 +82,20 @@ def with_usual_types(frame: pd.DataFrame) -> pd.DataFrame:
 
     Durations become days, periods their first moment; columns of Arrow and sparse ones the same.
     """
-    usual: dict[type, Callable[[pd.Series], Any]] = {
+    usual: dict[Any, Callable[[pd.Series], Any]] = {
         pd.ArrowDtype: lambda column: column.array.__arrow_array__().to_pandas(),
         pd.SparseDtype: lambda column: column.sparse.to_dense(),
         pd.PeriodDtype: lambda column: column.dt.to_timestamp(),
+        "m": lambda column: column / pd.Timedelta(days=1),
     }
-    found = [(i, usual.get(type(dtype))) for i, dtype in enumerate(frame.dtypes)]
-    found += [(i, _in_days) for i, dtype in enumerate(frame.dtypes) if dtype.kind == "m"]
-    if not any(to_usual for _, to_usual in found):
+    kinds = [(i, k) for i, dtype in enumerate(frame.dtypes) for k in (type(dtype), dtype.kind)]
+    if not any(kind in usual for _, kind in kinds):
         return frame
     frame = frame.copy(deep=False)
-    for i, to_usual in found:
-        if to_usual is not None:
-            column = to_usual(frame.iloc[:, i])
-            frame.isetitem(i, column.array)
+    for i, kind in kinds:
+        if kind in usual:
+            frame.isetitem(i, usual[kind](frame.iloc[:, i]).array)
     return frame
-
-
-def _in_days(column: pd.Series) -> pd.Series:
-    return column / pd.Timedelta(days=1)
 
 
 def floats(column: pd.Series) -> FloatArray:

@@ -158,10 +158,9 @@ class ColumnEncoder:
 
     def level_of(self, column: pd.Series) -> Array:
         """Return the place of each value among the levels, (n,); -1 if it has none."""
-        levels, there = pd.Index(np.array(self.levels, object)), column.notna().to_numpy()
-        place = np.full(len(column), levels.get_indexer([MISSING])[0])
-        found = levels.get_indexer(pd.Index(texts(column[there])))
-        place[there] = np.where(found < 0, levels.get_indexer([OTHER])[0], found)
+        levels = pd.Index(np.array(self.levels, object))
+        place: Array = levels.get_indexer(or_missing(column))
+        place[(place < 0) & column.notna().to_numpy()] = levels.get_indexer([OTHER])[0]
         return place
 
 
@@ -246,29 +245,23 @@ def look_at(name: str, column: pd.Series, *, categorical: bool = False) -> Look:
             note = "" if categorical else why_text(pd.Series([*counts], dtype=object))
             return found._replace(note=note)
         case "date":
-            order = month_first({name: cells}).get(name, "day")
+            order = date_order(cells)
             values = values_of(dates(name, cells, order))
             ranges = {part: (float(v.min()), float(v.max())) for part, v in values.items()}
             return found._replace(ranges=ranges, order=order)
         case "number" if _NAMES_ROWS.fullmatch(name) and found.n_missing == 0 and found.n > _FEW:
             x = numbers(name, cells)
-            return found._replace(counts_rows=bool((x == np.rint(x)).all()) and _all_differ(x))
+            whole = bool((x == np.rint(x)).all())
+            return found._replace(counts_rows=whole and len(np.unique(x)) == len(x))
     return found
-
-
-def _all_differ(x: Array) -> bool:
-    return len(np.unique(x)) == len(x)
 
 
 def _kind_of(name: str, cells: pd.Series, categorical: bool) -> Kind:
     if categorical or isinstance(cells.dtype, pd.CategoricalDtype):
         return "text"
-    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "fiu":
+    is_string = is_text(cells.dtype) and types.infer_dtype(cells) == "string"
+    if _is_plain(cells) or (is_string and written_numbers(pd.Series(cells.unique(), dtype=object))):
         return "number"
-    if is_text(cells.dtype) and types.infer_dtype(cells) == "string":
-        different = pd.Series(cells.unique(), dtype=object)
-        if written_numbers(different):
-            return "number"
     return kind_of(name, cells)
 
 
@@ -284,9 +277,9 @@ def column_encoder(
         return ColumnEncoder(name, "number", n_missing=n_missing, dropped="it has no value")
     kind = one_kind(name, {label: each.kind for label, each in looks.items() if each.kind})
     made = ColumnEncoder(name, kind, n_missing=n_missing)
-    if kind == "number" and drop_identifiers and all(each.counts_rows for each in found):
-        return replace(made, dropped=_identifies(n, n))
     if kind == "number":
+        if drop_identifiers and all(each.counts_rows for each in found):
+            return replace(made, dropped=_identifies(n, n))
         return replace(made, gaps=min(n, n_missing) >= max(_FEW, _OFTEN * (n + n_missing)))
     if kind == "date":
         ranges = [each.ranges for each in found if each.ranges]
@@ -677,11 +670,11 @@ def _with_leaks(
     return found
 
 
-def month_first(columns: Mapping[str, pd.Series]) -> dict[str, Order]:
-    """Return the columns of dates, without missing values, whose month comes first."""
-    different = {k: pd.Series(c.unique()) for k, c in columns.items() if is_text(c.dtype)}
-    plain = {k: d for k, d in different.items() if all(isinstance(cell, str) for cell in d)}
-    return {k: "month" for k, d in plain.items() if order_of(d) == "month"}
+def date_order(column: pd.Series) -> Order:
+    """Return which comes first in a column of dates without missing values, day or month."""
+    different = pd.Series(column.unique())
+    is_string = is_text(column.dtype) and all(isinstance(cell, str) for cell in different)
+    return (order_of(different) if is_string else None) or "day"
 
 
 def times_of(frame: pd.DataFrame, name: str) -> Array:
@@ -696,8 +689,7 @@ def times_of(frame: pd.DataFrame, name: str) -> Array:
             f"Column {name!r} of times (--time) must have numbers or dates, but has {kind}: "
             "give another column, or write its values as 2024-05-31."
         )
-    order = month_first({name: column}).get(name, "day")
-    times: Array = dates(name, column, order).to_numpy().astype(np.int64)
+    times: Array = dates(name, column, date_order(column)).to_numpy().astype(np.int64)
     return times
 
 

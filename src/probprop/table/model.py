@@ -147,11 +147,6 @@ class TableModel:
         return self.kinds | dict.fromkeys(self.targets, self.target_kind)
 
     @property
-    def kinds_to_learn(self) -> dict[str, Kind]:
-        """Those, and the columns that say how much rows count: what `update` takes."""
-        return self.all_kinds | dict.fromkeys(self.counting.names, "number")
-
-    @property
     def weight_to_judge(self) -> str | None:
         """The column of weights, which divide the noise of rows whose target is known, if any.
 
@@ -168,11 +163,6 @@ class TableModel:
     def encoded_names(self) -> list[str]:
         """Names of the columns of X: ``column``, ``column.year`` or ``column=category``."""
         return self.encoder.names
-
-    def extra_columns(self, frame: pd.DataFrame) -> list[str]:
-        """Return the columns of a table that the model ignores; targets are not among them."""
-        known = {*self.features, *self.targets, *self.counting.names}
-        return [name for name in frame if name not in known]
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, list[str]]:
         """Return the categories that are not known, one for each row with one, by column."""

@@ -127,25 +127,21 @@ def as_frame(X: Any) -> pd.DataFrame | None:
     """Return a table of pandas, polars, pyarrow or the like as a pandas frame; None for others."""
     if type(X).__module__.startswith(("numpy", "scipy", "builtins")):
         return None
-    if hasattr(X, "iloc") and hasattr(X, "columns"):  # of pandas, even with a name twice
-        return _with_usual_types(X)
-    import narwhals.stable.v2 as nw
+    table = X
+    if not (hasattr(X, "iloc") and hasattr(X, "columns")):  # pandas may have a name twice
+        import narwhals.stable.v2 as nw
 
-    table = nw.from_native(X, pass_through=True)
-    if isinstance(table, nw.LazyFrame):
-        table = table.collect()
-    if not isinstance(table, nw.DataFrame):
-        return None
+        table = nw.from_native(X, pass_through=True)
+        if isinstance(table, nw.LazyFrame):
+            table = table.collect()
+        if not isinstance(table, nw.DataFrame):
+            return None
     try:
-        return _with_usual_types(table.to_pandas())
+        from probprop.table.cells import with_usual_types  # it imports pandas
+
+        return with_usual_types(X if table is X else table.to_pandas())
     except ModuleNotFoundError as error:
         raise ImportError("Tables need pandas: pip install 'probprop[cli]'") from error
-
-
-def _with_usual_types(frame: pd.DataFrame) -> pd.DataFrame:
-    from probprop.table.cells import with_usual_types  # it imports pandas
-
-    return with_usual_types(frame)
 
 
 def pandas_of(table: Any) -> pd.DataFrame:

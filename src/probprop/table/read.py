@@ -22,7 +22,7 @@ import sys
 import tempfile
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -104,7 +104,7 @@ def read_table(
     """
     if kinds is not None:
         return pd.concat(list(iter_table(path, columns=columns, kinds=kinds, na=na)))
-    [frame] = _frames(path, None, columns, None, na)
+    [frame] = frames_of(path, None, columns, None, na)
     return frame
 
 
@@ -129,15 +129,15 @@ def iter_table(
         `TableModel.kinds`. Cells of a text file stay text, since what they look like may change
         from chunk to chunk. Columns of kind ``"number"`` become numbers if a chunk is numeric.
     """
-    return _frames(path, chunk_rows, columns, kinds or {}, na)
+    return frames_of(path, chunk_rows, columns, kinds or {}, na)
 
 
-def _frames(
+def frames_of(
     path: Path,
     chunk_rows: int | None,
-    columns: Sequence[str] | None,
-    kinds: Mapping[str, str] | None,
-    na: Sequence[str] | None,
+    columns: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    na: Sequence[str] | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield frames with a continued index; one frame if `chunk_rows` is None.
 
@@ -168,13 +168,6 @@ def _frames(
             yield frame
         if n_rows == 0:
             raise TableError(f"{file.source} has a header but no rows: {FORMATS} with data in it.")
-
-
-def iter_typed(
-    path: Path, chunk_rows: int, na: Sequence[str] | None = None
-) -> Iterator[pd.DataFrame]:
-    """Read a table in chunks; the type of a column is inferred in each chunk."""
-    return _frames(path, chunk_rows, None, None, na)
 
 
 def _as_text(file: Opened) -> Opened:
@@ -348,20 +341,18 @@ def _text_frames(
         **_EXACT,
     }
 
-    def without_blank(frame: pd.DataFrame) -> pd.DataFrame:
-        """Leave out columns without a name and cells, of which pandas leaves out one at most."""
-        if blank and frame[blank].notna().to_numpy().any():
-            raise _ragged(source, "a row", "more", len(layout.names))
-        return frame.drop(columns=blank)
-
     try:
-        if chunk_rows is None:
-            frame = without_blank(_strictly(lambda: pd.read_csv(text, **options)))
-            yield _settled(frame, layout.decimal, na)
-            return
-        with pd.read_csv(text, chunksize=chunk_rows, **options) as reader:
-            while (frame := _strictly(lambda: next(reader, None))) is not None:
-                frame = without_blank(frame)
+        with pd.read_csv(text, chunksize=chunk_rows, iterator=True, **options) as reader:
+            while True:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", pd.errors.ParserWarning)  # of lost cells
+                    frame = next(reader, None)
+                if frame is None:
+                    return
+                # pandas leaves out at most one column without a name and cells.
+                if blank and frame[blank].notna().to_numpy().any():
+                    raise _ragged(source, "a row", "more", len(layout.names))
+                frame = frame.drop(columns=blank)
                 if kinds is None:
                     yield _settled(frame, layout.decimal, na)
                 else:
@@ -380,13 +371,6 @@ def _text_frames(
         raise TableError(f"{source} cannot be read as a table ({reason}): {FORMATS}.") from error
 
 
-def _strictly(read: Callable[[], Any]) -> Any:
-    """Read with pandas' warning of lost cells turned into an error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        return read()
-
-
 def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableError:
     title = "remove the lines above the header, " if n_names == 1 else ""
     return TableError(
@@ -403,13 +387,11 @@ def with_numbers(
     for name, dtype in frame.dtypes.items():
         if kinds.get(name) != "number" or not is_text(dtype):
             continue
-        values = all_floats(frame[name])
+        values, cells = all_floats(frame[name]), frame[name]
         if values is None:
-            cells = without_texts(frame[name], missing_texts(na, among_numbers=True))
+            cells = without_texts(cells, missing_texts(na, among_numbers=True))
             values = _plain_numbers(cells, decimal)
-            if values is None:
-                values = amounts(cells)
-        if values is None:
+        if values is None and (values := amounts(cells)) is None:
             columns[name] = _pointed(cells) if decimal == "," else cells
         else:
             columns[name] = pd.Series(without_numbers(values, na or ()), frame.index)
@@ -628,25 +610,22 @@ class Opened:
     @property
     def source(self) -> str:
         """The file as messages name it, with what was found out about it."""
-        words = [*self._unusual, *self._found]
-        return f"{self.label} ({', '.join(words)})" if words else self.label
+        return f"{self.label} ({', '.join(self._words)})" if self._words else self.label
 
     @property
-    def _unusual(self) -> list[str]:
-        return [word for word in (self.compression, self.encoding) if word not in (None, "UTF-8")]
-
-    @property
-    def _found(self) -> list[str]:
-        return [self.what] if self.what else self.layout.words if self.layout else []
+    def _words(self) -> list[str]:
+        unusual = [
+            word for word in (self.compression, self.encoding) if word not in (None, "UTF-8")
+        ]
+        return unusual + ([self.what] if self.what else self.layout.words if self.layout else [])
 
     @property
     def attrs(self) -> dict[str, Any]:
         """Attributes of a frame about its file."""
-        usual = not self._unusual and ", ".join(self._found) in _USUAL
         return {
             "source": self.source,
             "decimal": "." if self.what or self.layout is None else self.layout.decimal,
-            "noted": "" if usual else self.source,
+            "noted": "" if ", ".join(self._words) in _USUAL else self.source,
             "text": self._written(),
         }
 
@@ -769,7 +748,11 @@ def _sheet_as_csv(label: str, file: IO[bytes]) -> tuple[TextIO, str]:
         for name in book.sheet_names:
             rows = book.get_sheet_by_name(name).to_python()
             if rows := [row for row in rows if any(value not in (None, "") for value in row)]:
-                return _csv([_cell(value) for value in row] for row in rows), name
+                text = io.StringIO()
+                cells = ([_cell(value) for value in row] for row in rows)
+                csv.writer(text, lineterminator="\n").writerows(cells)
+                text.seek(0)
+                return text, name
     except (calamine.CalamineError, OSError) as error:
         raise TableError(
             f"{label} is not a table but a zip file or an old document, perhaps a model: {FORMATS}."
@@ -784,11 +767,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):  # a datetime is a date
         return value.isoformat()
     return "" if value is None else written(value)
-
-
-def _csv(rows: Iterable[Sequence[str]]) -> TextIO:
-    """Write rows as text."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    text.seek(0)
-    return text
