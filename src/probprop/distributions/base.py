@@ -42,19 +42,24 @@ class TargetDistribution(ABC):
     """
 
     @property
-    @abstractmethod
+    def _moments(self) -> Moments:
+        """What the next three properties return, unless a class has its own."""
+        raise NotImplementedError
+
+    @property
     def mean(self) -> FloatArray:
         """Mean of the target, in target units; (n,) or (n, K)."""
+        return self._moments.mean
 
     @property
-    @abstractmethod
     def epistemic_std(self) -> FloatArray:
         """Standard deviation of the expected target, in target units; (n,) or (n, K)."""
+        return self._moments.epistemic_std
 
     @property
-    @abstractmethod
     def aleatoric_std(self) -> FloatArray:
         """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
+        return self._moments.aleatoric_std
 
     @property
     def std(self) -> FloatArray:
@@ -97,13 +102,15 @@ class TargetDistribution(ABC):
         q are probabilities, strictly between 0 and 1.
         """
 
-    @abstractmethod
     def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return the ends of central intervals, in target units.
 
         `coverage` is the probability inside, strictly between 0 and 1, a float or an array; half of
         the rest is on each side. Both ends have the shape coverage.shape + (n,) or + (n, K).
         """
+        check_range("coverage", f"{type(self).__name__}.interval", coverage, 0.0, 1.0)
+        tail = 0.5 * (1.0 - np.asarray(coverage, np.float64))
+        return self.ppf(tail), self.ppf(1.0 - tail)
 
     @abstractmethod
     def rvs(self, size: int, random_state: int | RandomState | None = None) -> FloatArray:

@@ -143,18 +143,6 @@ class TransformedMixture(TargetDistribution):
     transformed: Mixture
     transformation: BoxCox
 
-    @property
-    def mean(self) -> FloatArray:
-        return self._moments.mean
-
-    @property
-    def epistemic_std(self) -> FloatArray:
-        return self._moments.epistemic_std
-
-    @property
-    def aleatoric_std(self) -> FloatArray:
-        return self._moments.aleatoric_std
-
     @cached_property
     def _moments(self) -> Moments:
         z = self.transformed

@@ -33,6 +33,7 @@ from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import (
+    Moments,
     Rows,
     TargetDistribution,
     as_rows,
@@ -43,6 +44,7 @@ from probprop.distributions.base import (
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture
 
+_Base = Mixture | TransformedMixture
 _LAST, _N_BINS = 5.0, 200  # normal scores between -5 and 5; one more bin on each side for the rest
 SCORES = np.linspace(-_LAST, _LAST, _N_BINS + 1)  # edges of the bins
 _AT_MINUS_3 = int(np.searchsorted(SCORES, -3.0 - 1e-9))  # where moments of transformed targets end
@@ -135,7 +137,7 @@ class Recalibration:
         low = self.low if (y >= self.low).all() else -math.inf
         return replace(self, low=low, high=self.high if (y <= self.high).all() else math.inf)
 
-    def apply(self, base: Mixture | TransformedMixture) -> Recalibrated:
+    def apply(self, base: _Base) -> Recalibrated:
         """Return the recalibrated distribution of the same samples."""
         return Recalibrated(_inside(base, self.low, self.high), self)
 
@@ -167,25 +169,18 @@ class Recalibrated(TargetDistribution):
     # ---- Moments
 
     @property
-    def mean(self) -> FloatArray:
-        return self._moments[0]
-
-    @property
     def std(self) -> FloatArray:
-        return self._moments[1]
-
-    @property
-    def epistemic_std(self) -> FloatArray:
-        return self.std * (self._predicted.epistemic_std / self._predicted.std)
-
-    @property
-    def aleatoric_std(self) -> FloatArray:
-        return self.std * (self._predicted.aleatoric_std / self._predicted.std)
+        return self._mean_and_std[1]
 
     @cached_property
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
+    def _moments(self) -> Moments:
+        (mean, std), p = self._mean_and_std, _predicted(self.base)
+        return Moments(mean, std * (p.epistemic_std / p.std), std * (p.aleatoric_std / p.std))
+
+    @cached_property
+    def _mean_and_std(self) -> tuple[FloatArray, FloatArray]:
         edges, levels = self.recalibration.edges, self._levels
-        if self._transformation is not None:
+        if _transformation(self.base) is not None:
             edges = np.clip(edges, edges[_AT_MINUS_3], -edges[_AT_MINUS_3])
         Y = self._within(edges)
         # Points at both ends, uniform between two of them.
@@ -220,13 +215,13 @@ class Recalibrated(TargetDistribution):
     # ---- Distribution
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
-        at, shape, g = self._at(y), self.recalibration, self._transformation
+        at, shape, g = self._at(y), self.recalibration, _transformation(self.base)
         with np.errstate(divide="ignore"):  # of edges, and of targets of density 0
             log_p = np.log(at.mass) - np.log(at.upper - at.lower)
             end = shape.edges[np.where(at.bin == 0, 0, -1)]
             tail = np.log(at.mass * shape.dof / np.abs(end))
             tail -= (shape.dof + 1.0) * np.log(np.maximum(at.e / end, 1.0))
-            tail -= np.log(self._predicted.std)
+            tail -= np.log(_predicted(self.base).std)
             if g is not None:
                 tail += g.log_jacobian(np.where(at.y > 0.0, at.y, g.unit))
         outer = (at.bin == 0) | (at.bin == _N_BINS + 1)
@@ -246,7 +241,7 @@ class Recalibrated(TargetDistribution):
         cdf = at.level + at.mass * np.clip(share, 0.0, 1.0)
         cdf = np.where(at.bin == 0, tails[0], cdf)
         cdf = np.where(at.bin == _N_BINS + 1, 1.0 - tails[1], cdf)
-        low = shape.low if self._transformation is None else max(shape.low, 0.0)
+        low = shape.low if _transformation(self.base) is None else max(shape.low, 0.0)
         cdf = np.where(at.y < low, 0.0, np.where(at.y >= shape.high, 1.0, cdf))
         return np.where(np.isnan(at.y), np.nan, cdf)
 
@@ -255,17 +250,14 @@ class Recalibrated(TargetDistribution):
         check_range("q", "Recalibrated.ppf", q, 0.0, 1.0)
         return self._quantiles(np.broadcast_to(q[..., np.newaxis], (*q.shape, len(self))))
 
-    def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
-        check_range("coverage", "Recalibrated.interval", coverage, 0.0, 1.0)
-        tail = 0.5 * (1.0 - np.asarray(coverage, np.float64))
-        return self.ppf(tail), self.ppf(1.0 - tail)
-
     def rvs(self, size: int, random_state: int | RandomState | None = None) -> FloatArray:
         return self._quantiles(check_random_state(random_state).uniform(size=(size, len(self))))
 
     def crps(self, y: ArrayLike) -> FloatArray:
         # The integrals of F^2 up to every point, and of (1 - F)^2 from there on.
-        Y, levels, y = self._edges, self._levels, np.asarray(y, np.float64)
+        # The edges of the bins in target units, within the support, (n, n_bins + 1).
+        Y, levels = self._within(self.recalibration.edges), self._levels
+        y = np.asarray(y, np.float64)
         steps, zero = np.diff(Y), np.zeros((len(Y), 1))
         before, above = levels[:, :-1], levels[:, 1:]
         squares = steps * (before**2 + before * above + above**2) / 3.0
@@ -298,18 +290,11 @@ class Recalibrated(TargetDistribution):
         """Distribution function at the edges of the bins, (n, n_bins + 1)."""
         return np.cumsum(self._masses[:, :-1], axis=1)
 
-    @property
-    def _predicted(self) -> Mixture:
-        return _predicted(self.base)
-
-    @property
-    def _transformation(self) -> BoxCox | None:
-        return _transformation(self.base)
-
     def _target(self, e: FloatArray) -> FloatArray:
         """Return targets that lie e standard deviations from the mean, in target units."""
-        t: FloatArray = self._predicted.mean + self._predicted.std * e
-        return t if (g := self._transformation) is None else g.inverse(t)
+        p, g = _predicted(self.base), _transformation(self.base)
+        t: FloatArray = p.mean + p.std * e
+        return t if g is None else g.inverse(t)
 
     def _at(self, y: ArrayLike) -> _At:
         y = np.asarray(y, np.float64)
@@ -320,11 +305,6 @@ class Recalibrated(TargetDistribution):
         rows = np.broadcast_to(np.arange(len(self)), e.shape)
         ends = (self._target(edges[inner - 1]), self._target(edges[inner]))
         return _At(y, e, j, self._masses[rows, j], *ends, self._levels[rows, inner - 1])
-
-    @property
-    def _edges(self) -> FloatArray:
-        """Edges of the bins in target units, within the support, (n, n_bins + 1)."""
-        return self._within(self.recalibration.edges)
 
     def _within(self, e: FloatArray) -> FloatArray:
         """Return targets that lie e standard deviations from the mean, in the support, (n, k)."""
@@ -369,7 +349,7 @@ class _At(NamedTuple):
 
 
 def recalibrated(
-    predictive: Mixture | TransformedMixture,
+    predictive: _Base,
     y: FloatArray,
     fold: Array,
     weights: FloatArray | None = None,
@@ -460,9 +440,7 @@ def _learned(
     return best, LeftOut(fold, counted)
 
 
-def _inside(
-    base: Mixture | TransformedMixture, low: float, high: float
-) -> Mixture | TransformedMixture:
+def _inside(base: _Base, low: float, high: float) -> _Base:
     """Return the distributions with their means, on the scale of a transformation, in a support."""
     p, g = _predicted(base), _transformation(base)
     if g is not None:
@@ -475,21 +453,21 @@ def _inside(
     return moved if g is None else TransformedMixture(moved, g)
 
 
-def location_of(base: Mixture | TransformedMixture) -> FloatArray:
+def location_of(base: _Base) -> FloatArray:
     """Return (m, log s) of samples, (n, 2), on the scale of a transformation."""
     predicted = _predicted(base)
     return np.stack([predicted.mean, np.log(predicted.std)], axis=1)
 
 
-def _predicted(base: Mixture | TransformedMixture) -> Mixture:
+def _predicted(base: _Base) -> Mixture:
     return base.transformed if isinstance(base, TransformedMixture) else base
 
 
-def _transformation(base: Mixture | TransformedMixture) -> BoxCox | None:
+def _transformation(base: _Base) -> BoxCox | None:
     return base.transformation if isinstance(base, TransformedMixture) else None
 
 
-def _standardized(base: Mixture | TransformedMixture, y: FloatArray) -> FloatArray:
+def _standardized(base: _Base, y: FloatArray) -> FloatArray:
     """Return how many standard deviations targets lie from the mean."""
     predicted, g = _predicted(base), _transformation(base)
     with np.errstate(divide="ignore"):

@@ -366,9 +366,9 @@ def _check_range(X: Array | Coded) -> None:
     """Reject a column whose range exceeds the range of floats."""
     low, high = feature_ends(X)
     with np.errstate(over="ignore"):
-        wide = np.flatnonzero(np.isinf(high - low))
-    if len(wide):
-        j = wide[0]
+        wide = np.isinf(high - low)
+    if wide.any():
+        j = np.argmax(wide)
         raise ValueError(
             f"Column {j} of X has values from {low[j]:.3g} to {high[j]:.3g}, whose difference is "
             "too large for dtype float64. Divide the column by a constant first."
@@ -446,9 +446,8 @@ class PiecewiseLinearEncoder(
         The dtype is float32 if X is of float32, else float64.
         """
         check_is_fitted(self)
-        if not self.sparse_output:
-            return encode(self._checked(X, reset=False), self.state_)
-        return encode_sparse(self._checked(X, reset=False, ensure_all_finite=True), self.state_)
+        checked = self._checked(X, reset=False)
+        return (encode_sparse if self.sparse_output else encode)(checked, self.state_)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Array:
         """Return names such as "age" and "age from 20 to 25", given the names of X or None."""
@@ -467,13 +466,10 @@ class PiecewiseLinearEncoder(
         check_is_fitted(self)
         return self.state_.knots
 
-    def _checked(
-        self, X: ArrayLike, *, reset: bool, ensure_all_finite: bool | str = "allow-nan"
-    ) -> Array:
-        dtypes = [np.float64, np.float32]
-        checked: Array = validate_data(
-            self, X, reset=reset, dtype=dtypes, ensure_all_finite=ensure_all_finite
-        )
+    def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
+        finite = True if self.sparse_output and not reset else "allow-nan"
+        options = {"dtype": [np.float64, np.float32], "ensure_all_finite": finite}
+        checked: Array = validate_data(self, X, reset=reset, **options)
         return checked
 
     def __sklearn_tags__(self) -> Any:

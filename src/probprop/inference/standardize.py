@@ -274,8 +274,7 @@ def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
     x_constant |= x_scale < TINY
     x_scale = np.where(x_scale < TINY, 1.0, x_scale)
     missing_variance = np.where(x_constant, 0.0, 1.0)
-    y_mean, y_scale = (np.zeros(1), np.ones(1)) if y is None else _scales(y)[:2]
-    return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
+    return Standardizer(x_mean, x_scale, *_target_scales(y), missing_variance)
 
 
 def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
@@ -303,11 +302,8 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
 
 def leaving_features(n_features: int, y: Moments | None) -> Standardizer:
     """Return the standardizer of the targets only: encoded features have their scales."""
-    identity = identity_standardizer(n_features)
-    if y is None:
-        return identity
-    y_mean, y_scale, _ = _scales(y)
-    return replace(identity, y_mean=y_mean, y_scale=y_scale)
+    y_mean, y_scale = _target_scales(y)
+    return replace(identity_standardizer(n_features), y_mean=y_mean, y_scale=y_scale)
 
 
 def with_usual_target_scale(
@@ -330,6 +326,10 @@ def with_usual_target_scale(
     usual = np.where(spread < _CONSTANT, size, spread * every.unit)
     narrow = np.sqrt(own.variance) * own.unit < _NARROW * usual
     return replace(some, y_scale=np.where(narrow, usual, some.y_scale))
+
+
+def _target_scales(y: Moments | None) -> tuple[FloatArray, FloatArray]:
+    return (np.zeros(1), np.ones(1)) if y is None else _scales(y)[:2]
 
 
 def _scales(moments: Moments) -> tuple[FloatArray, FloatArray, Array]:

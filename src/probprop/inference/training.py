@@ -565,21 +565,20 @@ def advance(
     The result does not depend on the number of threads.
     """
     first = runs[0]  # parallel trainings have made the same number of epochs
-    if first.random_state is None or not first.plan.likelihood.learns_tail:
-        return _advance(runs, n_epochs, n_threads)
-    burn_in, made = first.plan.burn_in(first.n_epochs), first.fitted.epoch.n_iter
-    if not made <= burn_in < made + n_epochs:
+    learned = first.plan.likelihood.learns_tail and first.random_state is not None
+    n_before = first.plan.burn_in(first.n_epochs) - first.fitted.epoch.n_iter
+    if not (learned and 0 <= n_before < n_epochs):
         return _advance(runs, n_epochs, n_threads)
     before, interrupt = [run._replace(made=()) for run in runs], None
-    if burn_in > made:
-        before, interrupt = _advance(runs, burn_in - made, n_threads)
+    if n_before > 0:
+        before, interrupt = _advance(runs, n_before, n_threads)
     if interrupt is not None:
         return before, interrupt
     begun = []
     for run in before:
         q = with_first_tails(run.fitted.posterior, run.plan.likelihood.noise_prior)
         begun.append(run._replace(fitted=replace(run.fitted, posterior=q)))
-    moved, interrupt = _advance(begun, made + n_epochs - burn_in, n_threads)
+    moved, interrupt = _advance(begun, n_epochs - n_before, n_threads)
     # Broken off before a whole epoch: the tails have not begun either.
     return [
         then._replace(made=[*run.made, *then.made]) if then.made else run
