@@ -148,8 +148,7 @@ class ClusterRows:
             self.client.submit(call, rows, k, *shared, pure=False)
             for k, rows in enumerate(self.shards)
         ]
-        results: list[Any] = self.client.gather(futures)
-        return results
+        return list(self.client.gather(futures))
 
     def taken(self, numbers: Array) -> list[Any]:
         """Return the rows with these numbers of each piece, as they are in the table."""
@@ -158,8 +157,7 @@ class ClusterRows:
             _submit(self.client, rows_of_piece, piece.rows, each, self.schema, numbers)
             for piece, each in pairs
         ]
-        frames: list[Any] = self.client.gather(futures)
-        return frames
+        return list(self.client.gather(futures))
 
     def n_rounds(self, n_hidden: int) -> int:
         """Return the rounds of an epoch."""
@@ -179,14 +177,34 @@ class ClusterRows:
         def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
             each = ((shards[work.part.shard], work) for work in works)
             futures = [self.client.submit(call, *given, pure=False) for given in each]
-            results: list[Any] = self.client.gather(futures)
-            return results
+            return list(self.client.gather(futures))
 
         return map_shards
 
     def advance(self) -> Any:
-        """Return a function that trains the candidates as tasks."""
-        return advance_on(self.client)
+        """Return a function that continues trainings as tasks, as `training.advance` does.
+
+        It gives the same bits. The rows, which runs may share, are sent to the cluster once.
+        """
+        sent: dict[int, tuple[Array, Any]] = {}
+        client = self.client
+
+        def at_workers(array: Array | None) -> Any:
+            if array is None:
+                return None
+            if id(array) not in sent:
+                sent[id(array)] = array, client.submit(itself, array, pure=False)
+            return sent[id(array)][1]
+
+        def advance(runs: Sequence[Run], n_epochs: int, n_threads: int) -> tuple[list[Run], None]:
+            # Rows are part of a task, which is made again where a worker dies: tasks are large.
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+                given = [(without_rows(run), n_epochs, *map(at_workers, run.rows)) for run in runs]
+                futures = [client.submit(advanced, *each, pure=False) for each in given]
+            made = client.gather(futures)
+            return [own._replace(rows=run.rows) for own, run in zip(made, runs, strict=True)], None
+
+        return advance
 
 
 def load_shards(
@@ -248,37 +266,6 @@ def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) ->
 # ---- Tasks
 
 
-def advance_on(client: Client) -> Callable[[Sequence[Run], int, int], Any]:
-    """Return a function that continues trainings as tasks, as `training.advance`, to the same bits.
-
-    Their rows, which runs may share, are sent to the cluster once.
-    """
-    sent: dict[int, tuple[Array, Any]] = {}
-
-    def at_workers(array: Array | None) -> Any:
-        if array is None:
-            return None
-        if id(array) not in sent:
-            sent[id(array)] = array, client.submit(itself, array, pure=False)
-        return sent[id(array)][1]
-
-    def advance(
-        runs: Sequence[Run], n_epochs: int, n_threads: int
-    ) -> tuple[list[Run], BaseException | None]:
-        # Rows are part of a task, which is made again where a worker dies, so tasks are large.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            futures = [
-                client.submit(
-                    advanced, without_rows(run), n_epochs, *map(at_workers, run.rows), pure=False
-                )
-                for run in runs
-            ]
-        made = client.gather(futures)
-        return [own._replace(rows=run.rows) for own, run in zip(made, runs, strict=True)], None
-
-    return advance
-
-
 def advanced(run: Run, n_epochs: int, *rows: Any) -> Run:
     """Continue one training, on a worker; return it without its rows."""
     (run,), interrupt = training.advance([run._replace(rows=Rows(*rows))], n_epochs)
@@ -328,15 +315,11 @@ def predictions(frame: pd.DataFrame, model: Any, coverage: float) -> pd.DataFram
     return _columns(model, predicted, coverage).set_axis(frame.index)
 
 
-def _columns(model: Any, predicted: Any, coverage: float) -> pd.DataFrame:
+def _columns(model: Any, predicted: Any, coverage: float) -> Any:
     of_table = isinstance(model, TableModel)
-    classes = classes_of(model.estimator if of_table else model)
-    made: pd.DataFrame = (
-        predicted.to_frame(model.targets if of_table else None, coverage=coverage)
-        if classes is None
-        else predicted.to_frame(classes)
-    )
-    return made
+    if (classes := classes_of(model.estimator if of_table else model)) is not None:
+        return predicted.to_frame(classes)
+    return predicted.to_frame(model.targets if of_table else None, coverage=coverage)
 
 
 def _meta(model: Any) -> pd.DataFrame:

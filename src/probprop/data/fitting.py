@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.random import RandomState
@@ -27,7 +27,7 @@ from probprop.data.sources import (
     Network,
     Source,
 )
-from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.encoding.bounds import fit_bounds
 from probprop.estimators import validation
 from probprop.estimators.base import Callback, plan_of, publish
 from probprop.estimators.cv import base, policy
@@ -188,9 +188,7 @@ def fit(
     if checkpoint is not None:
         check_seed(estimator.random_state)
     asked = columnwise(target, features, drop, weight, error, na)
-    on_cluster = client is not None or is_of_dask(
-        source[0] if isinstance(source, tuple) else source
-    )
+    on_cluster = client is not None or is_of_dask(source)
     for name, value in (("n_shards", n_shards), ("rounds", rounds)):
         if value is not None:
             validation.check_int(name, value, 1)
@@ -250,12 +248,13 @@ def predict(model: Any, X: Any, *, coverage: float = 0.95) -> dd.DataFrame:
 def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
     """Return the source of user input."""
     network = clone(estimator)
-    if is_path(given) or (isinstance(given, list | tuple) and given and all(map(is_path, given))):
+    paths = given if isinstance(given, list | tuple) else [given]
+    if paths and all(isinstance(path, str | os.PathLike) for path in paths):
         from probprop.data.tables import file_source, table_reader
         from probprop.table.read import paths_of
 
         return file_source(table_reader(network, asked), paths_of(given))
-    if is_of_dask(given) or (isinstance(given, tuple) and given and is_of_dask(given[0])):
+    if is_of_dask(given):
         from probprop.data.cluster import collection_of
 
         return collection_of(network, given, asked)
@@ -269,14 +268,10 @@ def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
     return sources.block_source(ArrayReader(network), given)
 
 
-def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether a path was given."""
-    return isinstance(given, str | os.PathLike)
-
-
 def is_of_dask(given: Any) -> bool:
-    """Whether a dask DataFrame, Series or array was given; Dask is not imported for that."""
-    return any(k.__module__.partition(".")[0] in ("dask", "dask_expr") for k in type(given).mro())
+    """Whether a dask collection was given, alone or first in a tuple; Dask is not imported."""
+    first = given[0] if isinstance(given, tuple) and given else given
+    return any(k.__module__.partition(".")[0] in ("dask", "dask_expr") for k in type(first).mro())
 
 
 def check_estimator(estimator: Any) -> None:
@@ -495,7 +490,11 @@ def fit_cross_validated(
         n_train = n * (split.n_folds - 1) // split.n_folds
         rungs = policy.rungs_of(model.budget, n, n_train, n_classes)
         for i, candidate in enumerate(found.candidates):
-            view = _view(problem, candidate, bounds, mean_weight)
+            seen, encodings = problem.seen_by(candidate), problem.encodings
+            encoding = encodings.of(candidate.bins)
+            scale = getattr(seen.scorer, "transformation", None)
+            plan = seen.plan(candidate)
+            view = View(plan, bounds, encoding, scale, encodings.joint, mean_weight)
             n_own = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
             begun = start_folds(rows, folds, split, view, n_own, spreads)
             own = {"rounds": str(n_own), "chosen candidate": text_of(candidate)}
@@ -561,15 +560,6 @@ def measure_folds(
         y = [measure(view.y(loaded.y[block]).reshape(len(block), -1)) for block in blocks]
         found.append((merged(x), merged(y)) if blocks else None)
     return found
-
-
-def _view(problem: Problem, candidate: Candidate, bounds: InputBounds, mean_weight: float) -> View:
-    """Return the view of the rows for the networks of a candidate."""
-    seen, encodings = problem.seen_by(candidate), problem.encodings
-    encoding = encodings.of(candidate.bins)
-    transformation = getattr(seen.scorer, "transformation", None)
-    plan = seen.plan(candidate)
-    return View(plan, bounds, encoding, transformation, encodings.joint, mean_weight)
 
 
 Measured = Sequence[tuple[Moments, Moments]]  # X and y of folds

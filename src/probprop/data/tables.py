@@ -60,20 +60,6 @@ class Columns:
     target_kind: Kind
     classes: Array | None  # sorted; None if the targets are numbers
 
-    def encode(self, frame: pd.DataFrame) -> tuple[Any, Array]:
-        """Return X, (n, n_encoded), with NaN where cells are missing, and the targets.
-
-        X is an array, or `Coded`.
-        """
-        features = list(self.encoder.kinds)
-        given = select(frame, [*features, *self.targets])
-        if not self.gaps:
-            check_no_missing(given[features], FILL_OR_MARGINALIZE)
-        X = self.encoder.coded(given)
-        if self.classes is None:
-            return X, targets_of(given, self.targets)
-        return X, labels_of(given, self.targets[0], self.target_kind)
-
 
 @dataclass(frozen=True, eq=False)
 class TableReader:
@@ -97,7 +83,15 @@ class TableReader:
         if not len(frame):
             return Loaded(np.zeros((0, len(columns.encoder.names))), np.zeros(0))
         with labeled(label):
-            X, y = columns.encode(frame)
+            features, targets = list(columns.encoder.kinds), columns.targets
+            given = select(frame, [*features, *targets])
+            if not columns.gaps:
+                check_no_missing(given[features], FILL_OR_MARGINALIZE)
+            X = columns.encoder.coded(given)
+            if columns.classes is None:
+                y = targets_of(given, targets)
+            else:
+                y = labels_of(given, targets[0], columns.target_kind)
             options = counting.options(frame)
         return Loaded(X, y, options.get("sample_weight"), options.get("y_std"))
 
@@ -116,7 +110,8 @@ class TableReader:
         if not len(known):
             return found
         with labeled(label):
-            chosen = choose_features(known, asked.targets, asked.features, self._drop)
+            without = [*asked.drop, *self.counting.names]
+            chosen = choose_features(known, asked.targets, asked.features, without)
             looks = {name: look_at(name, known[name]) for name in chosen}
             found = found._replace(names=tuple(map(str, known)), looks=looks)
             if not is_classifier(self.network):
@@ -126,10 +121,6 @@ class TableReader:
             kind = kind_of(target, known[target])
             labels = np.unique(labels_of(known, target, kind)).tolist()
             return found._replace(target_kind=kind, labels=labels)
-
-    @property
-    def _drop(self) -> tuple[str, ...]:
-        return (*self.asked.drop, *self.counting.names)
 
     def agree(self, surveys: Sequence[TableSurvey]) -> Schema:
         """Return the schema of all pieces; refuse pieces that differ, by name."""
@@ -156,7 +147,8 @@ class TableReader:
         used: Any = [*(asked.features or ()), *asked.targets]
         if by_name:
             used = dict.fromkeys(name for each in found for name in each.names)
-        used = [name for name in used if name not in self._drop and not is_reserved(name)]
+        without = {*asked.drop, *self.counting.names}
+        used = [name for name in used if name not in without and not is_reserved(name)]
         for each in found:
             check_present(each.label, used, each.names)
         by_column = {k: {each.label: each.looks[k] for each in found} for k in found[0].looks}
@@ -170,12 +162,6 @@ class TableReader:
         classes = sorted({label for each in found for label in each.labels})
         dtype = object if kind == "text" else None
         return Columns(encoder, asked.targets, gaps, kind, np.array(classes, dtype))
-
-    def kinds(self, columns: Columns) -> dict[str, Any]:
-        """Return the types of the columns that are read."""
-        kinds = {**columns.encoder.kinds}
-        kinds |= dict.fromkeys(columns.targets, columns.target_kind)
-        return kinds | dict.fromkeys(self.counting.names, "number")
 
 
 def table_reader(network: Any, asked: Columnwise) -> TableReader:
@@ -204,7 +190,7 @@ def _with_targets(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
 
 
 def no_rows(label: str) -> TableError:
-    """Raise an error: a piece is empty."""
+    """Return the error of an empty piece."""
     return TableError(
         f"{label} has no rows: leave it out, or repartition the rows, as "
         "`frame.repartition(...)` does."
@@ -249,8 +235,11 @@ def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
 
     def pieces(schema: Schema | None) -> Iterator[Piece]:
         """Yield chunks of rows; without a schema all columns, with inferred types."""
-        columns = None if schema is None else schema.columns
-        kinds = None if columns is None else reader.kinds(columns)
+        kinds: dict[str, str] | None = None
+        if schema is not None:
+            columns = schema.columns
+            kinds = columns.encoder.kinds | dict.fromkeys(columns.targets, columns.target_kind)
+            kinds |= dict.fromkeys(reader.counting.names, "number")
         names = None if kinds is None else list(kinds)
         for path in paths:
             _, chunk_rows = plan_chunks(path)
