@@ -193,7 +193,7 @@ def made_task(kind: str, seed: int) -> tuple[Task, int | None]:
     fields = dict(vars(posterior))
     watch = None
     if "input noise" in kind:
-        fields["noise_network"] = start_noise_network(n_features, (7,), K, random, posterior.dtype)
+        fields["noise_network"] = start_noise_network((n_features, 7, K), random, posterior.dtype)
         power = np.where(np.arange(n_epochs) > 0, 0.4, 0.0)
         watch = NoiseSchedule(power, memory and Memory(4.0 * n + 1.0, 2.0, 1.0))
     if "heavy" in kind:

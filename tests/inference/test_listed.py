@@ -182,7 +182,7 @@ def task_of(
     memory = Memory(capacity, *likelihood.noise_prior) if random.rand() < 0.6 else None
     watch, n_epochs = None, 3
     if kind == "input noise":
-        network = start_noise_network(n_inputs, (5,), K, random, posterior.dtype)
+        network = start_noise_network((n_inputs, 5, K), random, posterior.dtype)
         posterior = replace(posterior, noise_network=network)
         bound = None if memory is None else Memory(2.0 * capacity, 2.0, 1.0)
         watch = NoiseSchedule(np.array([0.0, 0.5, 1.0]), bound)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,8 +48,7 @@ class SampledNetwork:
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Return f(X) of shape (n,) in target units, without noise; X has shape (n, n_features)."""
-        blocks = self._blocks(X)
-        return np.concatenate([_outputs(self, rows, with_gradient=False)[0] for rows in blocks])
+        return self._outputs(X, with_gradient=False)[0]
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return f(X) and its gradients with respect to the features.
@@ -59,11 +57,10 @@ class SampledNetwork:
         piecewise linear; on the edge between two pieces the derivative is taken on the side where
         the unit is off.
         """
-        found = [_outputs(self, rows, with_gradient=True) for rows in self._blocks(X)]
-        return np.concatenate([f for f, _ in found]), np.concatenate([d for _, d in found])
+        return self._outputs(X, with_gradient=True)
 
-    def _blocks(self, X: Samples) -> Iterator[Samples]:
-        """Check X, which may be `Encoded`, and cut it into blocks of rows."""
+    def _outputs(self, X: Samples, *, with_gradient: bool) -> tuple[FloatArray, FloatArray]:
+        """Check X, which may be `Encoded`, and evaluate it in blocks of rows."""
         rows: Samples = X
         if not isinstance(X, Encoded):
             rows = check_array(X, accept_sparse="csr")
@@ -75,7 +72,9 @@ class SampledNetwork:
                 "features as input."
             )
         step = max(_LEAST_ROWS, _PRODUCTS // sum(w.size for w in self.weights))
-        return (rows[start : start + step] for start in range(0, rows.shape[0], step))
+        blocks = (rows[start : start + step] for start in range(0, rows.shape[0], step))
+        f, df_dX = zip(*(_outputs(self, block, with_gradient) for block in blocks), strict=True)
+        return np.concatenate(f), np.concatenate(df_dX)
 
 
 def _outputs(

@@ -179,9 +179,8 @@ def _check_layers(m_w: Layers, v_w: Layers, *others: Layers) -> None:
 def _made_noise_network(m_w: Layers, v_w: Layers, tail: FloatArray) -> Posterior:
     """Return a noise network, of which nothing but weights and tails ever changes."""
     _check_layers(m_w, v_w)  # before arrays of these sizes are made
-    n_features, *hidden, n_targets = (m_w[0].shape[1] - 1, *(len(m) for m in m_w))
-    sizes = (n_features, tuple(hidden), n_targets)
-    begun = start_noise_network(*sizes, RandomState(0), m_w[0].dtype)
+    sizes = (m_w[0].shape[1] - 1, *map(len, m_w))
+    begun = start_noise_network(sizes, RandomState(0), m_w[0].dtype)
     return replace(begun, m_w=m_w, v_w=v_w, tail=tail)
 
 

@@ -57,14 +57,9 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
         X = _standardized(task.X, task.standardizer, posterior.dtype)
         task = replace(task, X_var=None if task.X_var is None else dense(task.X_var))
         y = task.standardizer.transform_y(task.y)
-        rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
-        for e, rate in enumerate(rates):
-            posterior, passed, swept, of_noise = _epoch(task, posterior, X, y, e)
-            posterior = _with_learned_tail(posterior, passed, float(rate))
-            if (network := posterior.noise_network) is not None and of_noise is not None:
-                network = _with_learned_tail(network, of_noise, float(rate))
-                posterior = replace(posterior, noise_network=network)
-            records.append(Records.of_epoch(posterior, passed, swept))
+        for e in range(len(task.refine)):
+            posterior, record = _epoch(task, posterior, X, y, e)
+            records.append(record)
     except KeyboardInterrupt as interrupt:
         return Trained(posterior, Records.joined(records)), interrupt
     return Trained(posterior, Records.joined(records)), None
@@ -72,12 +67,10 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
 
 def _epoch(
     task: Task, posterior: Posterior, X: Array, y: FloatArray, e: int
-) -> tuple[Posterior, PassInfo, SweepInfo | None, PassInfo | None]:
-    """Make the pass of one epoch, and its refinement.
-
-    What the network of the noise observed comes last.
-    """
-    swept, learned, order = None, None, task.order()
+) -> tuple[Posterior, Records]:
+    """Make the pass of one epoch, its refinement, and the step of the tails."""
+    swept, order = None, task.order()
+    rate = 0.0 if task.tail_rate is None else float(task.tail_rate[e])
     noise_power = 0.0 if task.noise_schedule is None else float(task.noise_schedule.power[e])
     seen = np.empty((len(y), 3 * len(posterior.alpha_noise))) if noise_power > 0.0 else None
     names = ("likelihood", "memory", "X_var", "weights", "y_var", "power")
@@ -91,18 +84,18 @@ def _epoch(
         network, learned = reference.adf_pass(
             posterior.noise_network, *rows, likelihood=SCALE, **options
         )
+        network = _with_learned_tail(network, learned, rate)
         posterior = replace(posterior, noise_network=network)
-        passed = replace(
-            passed,
-            n_undone=passed.n_undone + learned.n_undone,
-            n_skipped=learned.n_skipped,  # it skips what was skipped
-        )
+        n_undone = passed.n_undone + learned.n_undone
+        # It skips what was skipped.
+        passed = replace(passed, n_undone=n_undone, n_skipped=learned.n_skipped)
     if task.refine[e]:
         due = None if task.due is None else task.due[e]
         posterior, swept = reference.refine_prior(
             posterior, task.informative_ratio, task.groups, due
         )
-    return posterior, passed, swept, learned
+    posterior = _with_learned_tail(posterior, passed, rate)
+    return posterior, Records.of_epoch(posterior, passed, swept)
 
 
 def _with_learned_tail(posterior: Posterior, passed: PassInfo, rate: float) -> Posterior:

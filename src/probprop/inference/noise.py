@@ -7,6 +7,7 @@ noise. The likelihood of a residual is `probprop.reference.likelihoods.SCALE`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -34,18 +35,14 @@ LARGEST_LOG, LARGEST_VARIANCE = 20.0, 4.0
 
 
 def start_noise_network(
-    n_features: int,
-    hidden: tuple[int, ...],
-    n_targets: int,
-    random_state: RandomState,
-    dtype: np.dtype[Any],
+    sizes: Sequence[int], random_state: RandomState, dtype: np.dtype[Any]
 ) -> Posterior:
     """Return the noise network before any point: its head is zero, and so is h(x).
 
-    The generator is left as it is, so that the network of the mean is the same without this one.
+    The sizes of its layers begin with the features. The generator is left as it is, so that the
+    network of the mean is the same without this one.
     """
     drawn = RandomState(deepcopy(random_state).randint(2**31))
-    sizes = [n_features, *hidden, n_targets]
     network = initial_posterior(sizes, **_NOISE, **_PRIOR, random_state=drawn, dtype=dtype)
     return replace(network, m_w=(*network.m_w[:-1], np.zeros_like(network.m_w[-1])))
 

@@ -483,8 +483,8 @@ def start(
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
     noise_shape, noise_rate = (np.full(n_noise, a) for a in likelihood.noise_prior)
     if plan.noise_hidden is not None:
-        sizes = (X.shape[1], plan.noise_hidden, n_noise)
-        network = start_noise_network(*sizes, random_state, plan.dtype)
+        sizes = (X.shape[1], *plan.noise_hidden, n_noise)
+        network = start_noise_network(sizes, random_state, plan.dtype)
     prior_shape, prior_rate = plan.hyperprior
     posterior = initial_posterior(
         [X.shape[1], *plan.hidden, likelihood.n_outputs],
@@ -502,7 +502,7 @@ def start(
     elif standardizer is None:
         standardizer = identity_standardizer(X.shape[1], n_noise)
     check_target_scale(standardizer.y_scale)
-    nothing = epoch_of(0, 0, posterior, 0.0, np.zeros(4, np.int64), standardizer)
+    (nothing,) = summarize(0, 0, Records.of_epoch(posterior), standardizer)
     return Fitted(replace(posterior, noise_network=network), standardizer, nothing)
 
 
@@ -680,7 +680,9 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> tuple[St
     if end < 1.0:
         so_far = (state.n_round + 1, log_Z_sum, counts, n_held)
         return State(posterior, velocity, state.n_iter, *so_far), None
-    epoch = epoch_of(n_iter, schedule.n, posterior, log_Z_sum, counts, setting.standardizer)
+    observed = Records.of_epoch(posterior)
+    observed = observed._replace(log_Z_sums=np.array([log_Z_sum]), counts=counts[np.newaxis])
+    (epoch,) = summarize(n_iter, schedule.n, observed, setting.standardizer)
     return State(posterior, velocity, n_iter), epoch._replace(n_held=n_held)
 
 
@@ -739,20 +741,6 @@ def summarize(
         observed = (mean_log_Z, noises, prior_variance, undone, guarded, skipped, skipped_factors)
         epochs.append(Epoch(n_iter, n_used, *observed))
     return epochs
-
-
-def epoch_of(
-    n_iter: int,
-    n_points: int,
-    posterior: Posterior,
-    log_Z_sum: float,
-    counts: Array,
-    standardizer: Standardizer,
-) -> Epoch:
-    """Return the record of an epoch in parts from its sums; counts, (4,), are as in `Records`."""
-    records = Records.of_epoch(posterior)
-    records = records._replace(log_Z_sums=np.array([log_Z_sum]), counts=counts[np.newaxis])
-    return summarize(n_iter, n_points, records, standardizer)[0]
 
 
 def check_learned(history: list[Epoch]) -> None:

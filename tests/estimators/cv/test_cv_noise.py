@@ -53,7 +53,7 @@ def slowly(A: Any, oof: OutOfFold) -> Any:
     # The network of a mean, which is not used, is drawn first.
     for sizes in ((20, A.shape[1] + 1), (1, 21)):
         rng.standard_normal(sizes)
-    network = start_noise_network(A.shape[1], (20,), 1, rng, FLOAT64)
+    network = start_noise_network((A.shape[1], 20, 1), rng, FLOAT64)
     engine = ENGINES["reference"]
     for _ in range(20):
         order = rng.permutation(len(y))

@@ -411,7 +411,7 @@ def learn_noise(
         rng = RandomState(seed)
         scales = identity_standardizer(rows.shape[1])
         before = training.start(plan, rows[own], y[own], rng, scales)
-        network = start_noise_network(rows.shape[1], plan.hidden, 1, rng, plan.dtype)
+        network = start_noise_network((rows.shape[1], *plan.hidden, 1), rng, plan.dtype)
         before = replace(before, posterior=network)
         given = (plan, before, rows[own], y[own], rng)
         runs.append(training.begin(*given, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS))
