@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -303,16 +303,14 @@ def columnwise(
     return Columnwise(names(target), chosen, names(drop), weight, names(error), texts)
 
 
-@contextmanager
 def rows_here(
     source: Source, estimator: Estimator, limit: int | None, test: Kept = shards.NONE_KEPT
-) -> Iterator[MemoryRows | DiskRows]:
-    """Yield all rows of a source on this machine; None is no limit of memory."""
+) -> AbstractContextManager[MemoryRows | DiskRows]:
+    """Return a context with all rows of a source on this machine; None is no limit of memory."""
     n_sample = SAMPLE if isinstance(estimator, CrossValidated) else 0
     seed = estimator.random_state
     seed = seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
-    with shards.read_here(source, limit, seed, test=test, n_sample=n_sample) as rows:
-        yield rows
+    return shards.read_here(source, limit, seed, test=test, n_sample=n_sample)
 
 
 def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
@@ -400,11 +398,9 @@ def _train_network(
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         callbacks.append(progress_bar(model.n_epochs, show_noise=likelihood.learns_noise))
-
-    def after_epoch(epoch: Epoch) -> bool:
-        return any([each(epoch) for each in callbacks])  # every one is called
-
-    made = shards.make_epochs(begun, rows, model.n_epochs, file, after_epoch)
+    made = shards.make_epochs(
+        begun, rows, model.n_epochs, file, lambda epoch: any([each(epoch) for each in callbacks])
+    )
     model.likelihood_ = likelihood
     publish(model, made.fitted, list(made.history), mean_weight)
 

@@ -17,7 +17,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -243,10 +243,7 @@ def memory_of_machine() -> int:
     except (AttributeError, ValueError, OSError):
         found = _UNKNOWN
     for path in _CGROUPS:
-        try:
+        with suppress(OSError):
             text = Path(path).read_text().strip()
-        except OSError:
-            continue
-        if text.isdigit() and int(text) > 0:
-            found = min(found, int(text))
+            found = min(found, int(text)) if text.isdigit() and int(text) > 0 else found
     return found

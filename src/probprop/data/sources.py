@@ -229,11 +229,10 @@ def array_source(reader: ArrayReader, given: tuple[Any, ...]) -> Source:
 
     def tasks(n: int) -> list[Piece]:
         reader.survey(given, "block 0")  # different lengths are reported for the whole source
-        blocks = [
-            tuple(None if a is None else _rows(a, *ends) for a in given)
-            for ends in cuts(len(given[0]), n)
+        return [
+            Piece(f"block {i}", tuple(None if a is None else _rows(a, *ends) for a in given))
+            for i, ends in enumerate(cuts(len(given[0]), n))
         ]
-        return [Piece(f"block {i}", block) for i, block in enumerate(blocks)]
 
     return Source(reader, lambda schema: iter([Piece("block 0", given)]), tasks, in_memory=True)
 
@@ -243,8 +242,23 @@ def _rows(a: Any, start: int, stop: int) -> Any:
 
 
 def block_source(reader: ArrayReader, blocks: Any) -> Source:
-    """Return blocks of arrays, which can be started again, as a source."""
-    start = restarting(blocks)
+    """Return blocks of arrays as a source; reject one-time iterators."""
+    if not (callable(blocks) or hasattr(blocks, "__iter__")):
+        raise TypeError(
+            "source must be a tuple of arrays (X, y), a pandas or dask DataFrame, the path or the "
+            "pattern of files, an iterable of blocks (X, y), or a function that returns one, not "
+            f"{type(blocks).__name__}."
+        )
+    if not callable(blocks) and iter(blocks) is blocks:
+        raise TypeError(
+            f"source is a {type(blocks).__name__}, which can be gone through only once, but the "
+            "rows are read more than once: pass the function that makes it, without calling it, "
+            "or a list, or an object whose __iter__ starts again."
+        )
+
+    def pieces(schema: Schema | None) -> Iterator[Piece]:
+        started = blocks() if callable(blocks) else blocks
+        return (Piece(f"block {i}", block) for i, block in enumerate(started))
 
     def tasks(n: int) -> list[Piece]:
         raise TypeError(
@@ -252,26 +266,7 @@ def block_source(reader: ArrayReader, blocks: Any) -> Source:
             "blocks to Parquet files that all workers can read."
         )
 
-    return Source(reader, lambda _: (Piece(f"block {i}", b) for i, b in enumerate(start())), tasks)
-
-
-def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
-    """Return a function that starts the blocks again; reject one-time iterators."""
-    if callable(blocks):
-        return lambda: iter(blocks())
-    if not hasattr(blocks, "__iter__"):
-        raise TypeError(
-            "source must be a tuple of arrays (X, y), a pandas or dask DataFrame, the path or the "
-            "pattern of files, an iterable of blocks (X, y), or a function that returns one, not "
-            f"{type(blocks).__name__}."
-        )
-    if iter(blocks) is blocks:
-        raise TypeError(
-            f"source is a {type(blocks).__name__}, which can be gone through only once, but the "
-            "rows are read more than once: pass the function that makes it, without calling it, "
-            "or a list, or an object whose __iter__ starts again."
-        )
-    return lambda: iter(blocks)
+    return Source(reader, pieces, tasks)
 
 
 # ---- Sources from user input

@@ -16,14 +16,10 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Kind": "columns",
-    "TableEncoder": "encoding",
     "TableError": "names",
-    "TableModel": "model",
-    "TableNote": "encoding",
-    "UnknownCategoryWarning": "encoding",
-    "fit_table_model": "model",
-    "iter_table": "read",
-    "read_table": "read",
+    **dict.fromkeys(("TableEncoder", "TableNote", "UnknownCategoryWarning"), "encoding"),
+    **dict.fromkeys(("TableModel", "fit_table_model"), "model"),
+    **dict.fromkeys(("iter_table", "read_table"), "read"),
 }
 
 __all__ = [

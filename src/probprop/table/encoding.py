@@ -106,11 +106,6 @@ class ColumnEncoder:
             return [f"{self.name}.{part}" for part in ("year", *cycles)]
         return [self.name, *([f"{self.name}={MISSING}"] if self.gaps else [])]
 
-    @property
-    def notes(self) -> list[str]:
-        """Notes for the user on a column that is used."""
-        return notes_on(vars(self))
-
     def dates(self, cells: pd.Series) -> pd.DatetimeIndex:
         """Return cells of a date, none of them missing, as moments, (n,)."""
         return dates(self.name, cells, self.order)
@@ -549,7 +544,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def notes(self) -> list[str]:
         """Notes for the user: columns that are dropped, read as text, or may be leaks."""
-        return [*self.dropped, *(f"{e.name!r}: {note}" for e in self.used for note in e.notes)]
+        return [
+            *self.dropped,
+            *(f"{e.name!r}: {note}" for e in self.used for note in notes_on(vars(e))),
+        ]
 
     @property
     def columns_(self) -> pd.DataFrame:

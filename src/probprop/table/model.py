@@ -295,10 +295,8 @@ def fit_table_model(
     target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
         Several columns of numbers are predicted by one network, each with its own noise.
-    features : sequence of str, default=None
-        Columns to predict it from; None means all others, without those that identify the rows.
-    drop : collection of str, default=()
-        Columns to leave out.
+    features, drop, weight, error, checkpoint
+        As for `probprop.fit`. Columns of weights and of errors are excluded from the features.
     estimator : estimator of probprop, default=None
         A clone of it is fitted. With ``missing="marginalize"`` features may have missing values.
         None is ``PBPClassifier(missing="marginalize")`` if the target has text, true and false,
@@ -307,12 +305,6 @@ def fit_table_model(
         The seed, if `estimator` has none of its own.
     callback : callable, default=None
         As for `fit` of the estimator.
-    weight : str, default=None
-        Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is
-        excluded from the features. Rows of weight 0 are dropped.
-    error : str or sequence of str, default=()
-        Column of the known standard deviations of the target, one for each target: `y_std` of
-        `PBPRegressor`. It is excluded from the features.
     group : str, default=None
         Column whose equal values mark samples of one group, for example repeated measurements.
         The folds of a cross-validated `estimator` keep them together: `groups` of its `fit`. The
@@ -323,8 +315,6 @@ def fit_table_model(
         each predicted by a network trained on all samples before it. The column stays a feature.
     na : sequence of str, default=None
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
-    checkpoint : str or path-like, default=None
-        A file for the state of the training, as for `PBPRegressor.fit`.
     encoder : TableEncoder, default=None
         Fitted on the features of this table; replaces `features` and `drop`.
 

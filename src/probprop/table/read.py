@@ -434,12 +434,12 @@ def _settled(frame: pd.DataFrame, decimal: str, na: Sequence[str] | None) -> pd.
                 place = int(cells.astype(object).map(lambda cell: len(str(cell))).argmax())
                 unusual[str(name)] = str(cells.iloc[place]), float(values[place])
         if values is not None:
-            columns[name] = pd.Series(values, cells.index)
-            continue
-        cells = without_texts(column, missing_texts(na, among_numbers=False))
-        different = {*cells.dropna().unique()[: len(_FLAGS) + 1]}
-        if different and different <= {*_FLAGS}:
-            cells = cells.astype(object).map(_FLAGS)
+            cells = pd.Series(values, cells.index)
+        else:
+            cells = without_texts(column, missing_texts(na, among_numbers=False))
+            different = {*cells.dropna().unique()[: len(_FLAGS) + 1]}
+            if different and different <= {*_FLAGS}:
+                cells = cells.astype(object).map(_FLAGS)
         columns[name] = cells
     new = replaced(frame, columns)
     if unusual:
@@ -622,25 +622,18 @@ class Opened:
     @property
     def attrs(self) -> dict[str, Any]:
         """Attributes of a frame about its file."""
-        return {
-            "source": self.source,
-            "decimal": "." if self.what or self.layout is None else self.layout.decimal,
-            "noted": "" if ", ".join(self._words) in _USUAL else self.source,
-            "text": self._written(),
-        }
-
-    def _written(self) -> dict[str, str] | None:
-        """Return the options of `to_csv` that write a text table like this file."""
-        marked = self.encoding in ("UTF-16", "UTF-32")
-        if self.layout is None or self.what or self.compression or marked:
-            return None
-        encoding = "utf-8-sig" if self.start.startswith(codecs.BOM_UTF8) else "utf-8"
-        return {
-            "sep": self.layout.delimiter,
-            "decimal": self.layout.decimal,
-            "lineterminator": "\r\n" if b"\r\n" in self.start else "\n",
-            "encoding": encoding if self.encoding == "UTF-8" else "cp1252",
-        }
+        layout, text = None if self.what else self.layout, None
+        if layout and not self.compression and self.encoding not in ("UTF-16", "UTF-32"):
+            encoding = "utf-8-sig" if self.start.startswith(codecs.BOM_UTF8) else "utf-8"
+            text = {  # options of `to_csv`
+                "sep": layout.delimiter,
+                "decimal": layout.decimal,
+                "lineterminator": "\r\n" if b"\r\n" in self.start else "\n",
+                "encoding": encoding if self.encoding == "UTF-8" else "cp1252",
+            }
+        noted = "" if ", ".join(self._words) in _USUAL else self.source
+        decimal = layout.decimal if layout else "."
+        return {"source": self.source, "decimal": decimal, "noted": noted, "text": text}
 
 
 @contextmanager

@@ -40,9 +40,9 @@ def guess_task(column: pd.Series) -> tuple[Task, str]:
         return "classification", "true and false: classification"
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "classification", "categories: classification"
-    if not types.is_numeric_dtype(column) and _mostly_text(column):
-        return "classification", "text: classification"
     if not types.is_numeric_dtype(column):
+        if _mostly_text(column):
+            return "classification", "text: classification"
         return "regression", "numbers: regression"
     different = np.unique(column.to_numpy(np.float64))
     whole, n = bool((different == np.round(different)).all()), len(different)
