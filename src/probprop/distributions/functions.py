@@ -73,28 +73,20 @@ class SampledNetwork:
             )
         step = max(_LEAST_ROWS, _PRODUCTS // sum(w.size for w in self.weights))
         blocks = (rows[start : start + step] for start in range(0, rows.shape[0], step))
-        f, df_dX = zip(*(_outputs(self, block, with_gradient) for block in blocks), strict=True)
+        f, df_dX = zip(*(self._block(block, with_gradient) for block in blocks), strict=True)
         return np.concatenate(f), np.concatenate(df_dX)
 
-
-def _outputs(
-    network: SampledNetwork, rows: Samples, with_gradient: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return f and df_dX of rows, without a copy; df_dX is (0, 0) without derivatives."""
-    standardizer = network.standardizer
-    if is_listed(rows) and standardizer.x_mean.any():  # they have to be centered
-        f, df_dX = _outputs(network, dense(rows), with_gradient)
-        encoded = with_gradient and isinstance(rows, Encoded)
-        return f, rows.by_columns(df_dX) if encoded else df_dX
-    return _kernel.sampled_outputs(
-        [np.ascontiguousarray(w, np.float64) for w in network.weights],
-        readable(rows),
-        standardizer.x_mean,
-        standardizer.x_scale,
-        float(standardizer.y_mean[0]),
-        float(standardizer.y_scale[0]),
-        with_gradient,
-    )
+    def _block(self, rows: Samples, with_gradient: bool) -> tuple[FloatArray, FloatArray]:
+        """Return f and df_dX of rows, without a copy; df_dX is (0, 0) without derivatives."""
+        scales = self.standardizer
+        if is_listed(rows) and scales.x_mean.any():  # they have to be centered
+            f, df_dX = self._block(dense(rows), with_gradient)
+            encoded = with_gradient and isinstance(rows, Encoded)
+            return f, rows.by_columns(df_dX) if encoded else df_dX
+        weights = [np.ascontiguousarray(w, np.float64) for w in self.weights]
+        of_target = float(scales.y_mean[0]), float(scales.y_scale[0])
+        scaling = (scales.x_mean, scales.x_scale, *of_target)
+        return _kernel.sampled_outputs(weights, readable(rows), *scaling, with_gradient)
 
 
 def sample_network(

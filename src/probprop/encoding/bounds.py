@@ -17,14 +17,13 @@ follows the tail: a fixed gap misses outliers in Gaussian features or finds some
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from probprop._types import Array, FloatArray
-from probprop.encoding.piecewise import MAX_SAMPLE, feature_ends, present, sample_rows
+from probprop.encoding.piecewise import MAX_SAMPLE, by_column, feature_ends, sample_rows
 from probprop.inference.inputs import Coded
 
 _TAIL = 0.01  # share of the values at either end that may be outliers
@@ -114,35 +113,9 @@ def fit_bounds(X: Array | Coded, ends: Array | None = None) -> InputBounds:
     """
     if ends is None and len(X) > MAX_SAMPLE:
         ends = np.array(feature_ends(X))
-    columns = _columns(X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X)
-    if ends is not None:
-        pairs = zip(columns, ends.T.astype(np.float64), strict=True)
-        columns = (np.append(x, end[~np.isnan(end)]) for x, end in pairs)
-    of_levels: dict[tuple[int, int], tuple[float, float, float]] = {}
-
-    def bounds(x: FloatArray) -> tuple[float, float, float]:
-        n, n_ones = len(x), int(np.count_nonzero(x == 1.0))
-        if n_ones + np.count_nonzero(x == 0.0) < n:
-            return _bounds_of(x)
-        if (n, n_ones) not in of_levels:  # many one-hot columns have the same counts
-            of_levels[n, n_ones] = _bounds_of(x)
-        return of_levels[n, n_ones]
-
-    found = zip(*map(bounds, columns), strict=True)
+    X = X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X
+    found = zip(*by_column(_bounds_of, X, ends), strict=True)
     return InputBounds(*(np.array(each) for each in found))
-
-
-def _columns(X: Array | Coded) -> Iterator[FloatArray]:
-    """Yield the values that are present of each column, in any order."""
-    if not isinstance(X, Coded):
-        yield from map(present, X.T)
-        return
-    numbers, (n, ones) = iter(X.numbers.T), X.counts
-    for j, of_set in enumerate(X.first >= 0):
-        if of_set:
-            yield np.repeat([0.0, 1.0], [int(n[j] - ones[j]), int(ones[j])])
-        else:
-            yield present(next(numbers))
 
 
 def _bounds_of(x: FloatArray) -> tuple[float, float, float]:

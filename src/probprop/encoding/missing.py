@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -30,11 +30,11 @@ from scipy.special import ndtri
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import (
     PiecewiseLinear,
+    by_column,
     encode,
     encoded,
     fit_piecewise,
     place_knots,
-    present,
 )
 from probprop.inference.inputs import Coded, Encoded, Inputs, Samples, normal_nodes, stored
 
@@ -201,7 +201,7 @@ def learn_joint(X: Array | Coded, *, ramps: bool = True) -> Joint:
     """
     if len(X) > _MOST_ROWS:
         X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
-    tables = _tables_of(X)
+    tables = by_column(_quantiles, X)
     value, score = (np.concatenate([t[i] for t in tables]) for i in (0, 1))
     column = np.repeat(np.arange(X.shape[1]), [len(t[0]) for t in tables])
     discrete, factor = np.array([t[2] for t in tables]), np.ones(X.shape[1] + 1)
@@ -223,16 +223,6 @@ def learn_joint(X: Array | Coded, *, ramps: bool = True) -> Joint:
     # Generalized cross-validation: training residuals are smaller than the errors to expect.
     spread = 1.0 / (1.0 - min(used, 0.5)) if covariance is not None else 1.0
     return Joint(column, value, score, discrete, encoding, covariance, spread, factor)
-
-
-def _tables_of(X: Array | Coded) -> list[tuple[FloatArray, FloatArray, bool]]:
-    """Return `_quantiles` of every feature; many one-hot columns have the same counts."""
-    if not isinstance(X, Coded):
-        return [_quantiles(present(x)) for x in X.T]
-    of_counts = cache(lambda n, ones: _quantiles(np.repeat([0.0, 1.0], [n - ones, ones])))
-    counts, numbers = np.array(X.counts, int).T.tolist(), iter(X.numbers.T)
-    pairs = zip(X.first, counts, strict=True)
-    return [of_counts(*c) if j >= 0 else _quantiles(present(next(numbers))) for j, c in pairs]
 
 
 def _of_codes(X: Coded, tables: Sequence[tuple[FloatArray, FloatArray, bool]]) -> PiecewiseLinear:

@@ -18,12 +18,12 @@ its ends and 0 elsewhere, also for levels that did not occur.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.random import RandomState
@@ -36,6 +36,8 @@ from probprop._types import Array, FloatArray
 from probprop.inference import inputs
 from probprop.inference.inputs import MEAN, Basis, Coded, ColumnBasis, Encoded, Samples, sets_of
 from probprop.inference.standardize import TINY, fit_standardizer
+
+Result = TypeVar("Result")
 
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
@@ -344,6 +346,30 @@ def _check_finite(scaled: Array) -> None:
 def present(x: Array) -> FloatArray:
     """Return the values that are not missing, of double precision."""
     return x[~np.isnan(x)].astype(np.float64)
+
+
+def by_column(
+    of: Callable[[FloatArray], Result], X: Array | Coded, ends: Array | None = None
+) -> list[Result]:
+    """Return a function of the values that are present in each column, in any order.
+
+    If there are `ends`, (2, n_features), they are two more rows. Many one-hot columns have the same
+    counts of 0 and 1, and so the same result.
+    """
+    of_counts = cache(lambda n, ones: of(np.repeat([0.0, 1.0], [n - ones, ones])))
+    found, numbers = list[Result](), iter((X.numbers if isinstance(X, Coded) else X).T)
+    for j in range(X.shape[1]):
+        x = np.empty(0) if ends is None else present(ends[:, j])
+        n, ones = (a[j] for a in X.counts) if isinstance(X, Coded) else (0, 0)
+        if not isinstance(X, Coded) or X.first[j] < 0:
+            own = present(next(numbers))
+            x = own if ends is None else np.append(own, x)
+        n_ones = int(np.count_nonzero(x == 1.0))
+        if n_ones + np.count_nonzero(x == 0.0) < len(x):
+            found.append(of(x))
+        else:
+            found.append(of_counts(int(n) + len(x), int(ones) + n_ones))
+    return found
 
 
 def sample_rows(n: int) -> Array:
