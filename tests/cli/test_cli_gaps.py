@@ -70,7 +70,7 @@ def test_an_empty_cell_is_missing_or_a_category() -> None:
     assert_array_equal(model.encode(frame), X, strict=True)
     direct = regressor().fit(X, frame["price"].to_numpy())
     assert_array_equal(model.predict_distribution(frame).std, direct.predict(X, return_std=True)[1])
-    assert model.unknown_categories(frame) == {}
+    assert model.encoder.unknown(model.cells(frame)) == {}
 
 
 def test_without_missing_values_nothing_changes() -> None:

@@ -159,8 +159,8 @@ def test_unknown_categories_give_one_warning_and_zeros(model: TableModel) -> Non
         "Categories that the model was not fitted on in column 'size' (3 rows with 'XL', 'XXL'), "
         "'only' (5 rows with 'other'): they are treated as missing."
     ]
-    assert model.unknown_categories(new) == {"size": ["XL", "XL", "XXL"], "only": ["other"] * 5}
-    assert model.unknown_categories(FRAME) == {}
+    assert model.encoder.unknown(new) == {"size": ["XL", "XL", "XXL"], "only": ["other"] * 5}
+    assert model.encoder.unknown(FRAME) == {}
     assert_array_equal(X[:, :3], [[0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
 
 

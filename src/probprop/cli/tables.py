@@ -324,7 +324,7 @@ _FEW = 3  # that are named
 
 def count_unknown(seen: Unknown, model: TableModel, frame: DataFrame) -> None:
     """Add the rows of a frame whose category is not known."""
-    for name, cells in model.unknown_categories(frame).items():
+    for name, cells in model.encoder.unknown(model.cells(frame)).items():
         n, names = seen.get(name, (0, []))
         seen[name] = n + len(cells), list(dict.fromkeys([*names, *cells]))[: _FEW + 1]
 

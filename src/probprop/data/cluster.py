@@ -73,12 +73,6 @@ def client_or_local(client: Client | None) -> Iterator[Client]:
     yield client
 
 
-def n_threads(client: Client) -> int:
-    """Return the threads of all workers."""
-    n: int = sum(client.nthreads().values())
-    return max(1, n)
-
-
 # ---- Dask collections as sources
 
 
@@ -152,10 +146,9 @@ class ClusterRows:
 
     def taken(self, numbers: Array) -> list[Any]:
         """Return the rows with these numbers of each piece, as they are in the table."""
-        pairs = zip(self.pieces, self.known, strict=True)
         futures = [
             _submit(self.client, rows_of_piece, piece.rows, each, self.schema, numbers)
-            for piece, each in pairs
+            for piece, each in zip(self.pieces, self.known, strict=True)
         ]
         return list(self.client.gather(futures))
 
@@ -218,13 +211,14 @@ def load_shards(
 
     With `test` some rows of every piece, drawn by the seed, are a test set.
     """
-    pieces, reader = source.tasks(n_threads(client)), source.reader
+    n_threads = max(1, sum(client.nthreads().values()))
+    pieces, reader = source.tasks(n_threads), source.reader
     if n_shards is not None and n_shards > len(pieces):
         raise ValueError(
             f"n_shards == {n_shards}, but there are only {len(pieces)} partitions, row groups or "
             "files: give fewer shards, or repartition the data."
         )
-    n = min(len(pieces), n_threads(client)) if n_shards is None else n_shards
+    n = min(len(pieces), n_threads) if n_shards is None else n_shards
     surveys = client.gather(
         [_submit(client, reader.survey, piece.rows, piece.label) for piece in pieces]
     )
@@ -258,8 +252,7 @@ def _submit(client: Client, call: Callable[..., Any], rows: Any, *more: Any) -> 
 
 def loaded_shard(rows: Sequence[Any], known: Sequence[Known], schema: Schema) -> Loaded:
     """Load the pieces of a shard, on a worker."""
-    pairs = zip(rows, known, strict=True)
-    whole = sources.joined([load_piece(piece, each, schema) for piece, each in pairs])
+    whole = sources.joined([load_piece(*each, schema) for each in zip(rows, known, strict=True)])
     return replace(whole, y=schema.likelihood.encode(whole.y))
 
 

@@ -164,10 +164,6 @@ class TableModel:
         """Names of the columns of X: ``column``, ``column.year`` or ``column=category``."""
         return self.encoder.names
 
-    def unknown_categories(self, frame: pd.DataFrame) -> dict[str, list[str]]:
-        """Return the categories that are not known, one for each row with one, by column."""
-        return self.encoder.unknown(self.cells(frame))
-
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the features of a table; texts of `na` that are not categories are missing."""
 

@@ -268,13 +268,6 @@ class Layout:
     decimal: str = "."
     n_blank: int = 0  # columns after the last that has a name
 
-    @property
-    def words(self) -> list[str]:
-        """What was detected."""
-        found = f"delimiter: {_DELIMITERS[self.delimiter]}"
-        decimal = ["decimal comma"] if self.decimal == "," else []
-        return [found if len(self.names) > 1 else "no comma, semicolon or tab found", *decimal]
-
 
 def _find_layout(source: str, text: str) -> Layout:
     """Find the delimiter that splits all first records into the same number of cells, or the most.
@@ -617,7 +610,11 @@ class Opened:
         unusual = [
             word for word in (self.compression, self.encoding) if word not in (None, "UTF-8")
         ]
-        return unusual + ([self.what] if self.what else self.layout.words if self.layout else [])
+        if self.what or self.layout is None:
+            return unusual + [self.what] * bool(self.what)
+        found = f"delimiter: {_DELIMITERS[self.layout.delimiter]}"
+        found = found if len(self.layout.names) > 1 else "no comma, semicolon or tab found"
+        return [*unusual, found, *["decimal comma"] * (self.layout.decimal == ",")]
 
     @property
     def attrs(self) -> dict[str, Any]:
