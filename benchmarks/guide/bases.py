@@ -98,7 +98,7 @@ def encoder_of(basis: str, n_bins: int, X: Array) -> Encoder:
     """Return what encodes samples, fitted to X."""
     dtype = np.dtype(np.float32)
     if basis == "columns":
-        return lambda rows: fit_standardizer(X, None).transform_X(rows, dtype)[0]
+        return lambda rows: fit_standardizer(X, None).checked_X(rows, dtype)
     n_bins = Encodings(X, dtype).bins_that_fit(n_bins)
     if basis == "hats":
         return partial(_hats, of=_hat_tables(X, n_bins), columns=encoder_of("columns", 0, X))

@@ -44,25 +44,25 @@ def _train_all(
     tasks: Sequence[Task], n_threads: int = 1
 ) -> tuple[list[Trained], BaseException | None]:
     """Make the epochs of every task, one after the other."""
-    trained, error = [Trained(task.posterior, _no_records(task)) for task in tasks], None
-    for i, task in enumerate(tasks):
-        if error is None:
-            trained[i], error = _train(task)
-    return trained, error
-
-
-def _train(task: Task) -> tuple[Trained, BaseException | None]:
-    posterior, records = task.posterior, [_no_records(task)]
-    try:
-        X = _standardized(task.X, task.standardizer, posterior.dtype)
-        task = replace(task, X_var=None if task.X_var is None else dense(task.X_var))
-        y = task.standardizer.transform_y(task.y)
-        for e in range(len(task.refine)):
-            posterior, record = _epoch(task, posterior, X, y, e)
-            records.append(record)
-    except KeyboardInterrupt as interrupt:
-        return Trained(posterior, Records.joined(records)), interrupt
-    return Trained(posterior, Records.joined(records)), None
+    trained: list[Trained] = []
+    interrupt: BaseException | None = None
+    for task in tasks:
+        posterior = task.posterior
+        records = [Records(*(field[:0] for field in Records.of_epoch(posterior)))]
+        if interrupt is not None:
+            trained.append(Trained(posterior, *records))
+            continue
+        try:
+            X = _standardized(task.X, task.standardizer, posterior.dtype)
+            task = replace(task, X_var=None if task.X_var is None else dense(task.X_var))
+            y = task.standardizer.transform_y(task.y)
+            for e in range(len(task.refine)):
+                posterior, record = _epoch(task, posterior, X, y, e)
+                records.append(record)
+        except KeyboardInterrupt as error:
+            interrupt = error
+        trained.append(Trained(posterior, Records.joined(records)))
+    return trained, interrupt
 
 
 def _epoch(
@@ -105,10 +105,6 @@ def _with_learned_tail(posterior: Posterior, passed: PassInfo, rate: float) -> P
         return posterior
     d_tail = np.array(passed.d_tail_sum or 0.0) / n_used
     return replace(posterior, tail=learned_tail(posterior.tail, d_tail, rate))
-
-
-def _no_records(task: Task) -> Records:
-    return Records(*(field[:0] for field in Records.of_epoch(task.posterior)))
 
 
 def _predict_moments(

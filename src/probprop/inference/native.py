@@ -80,9 +80,7 @@ def _layers(whole: Sequence[Array], like: Posterior) -> dict[str, Any]:
     return dict(zip(LAYERED, cut(whole, like.m_w), strict=False))
 
 
-def _kernel_memory(
-    memory: Memory | None, posterior: Posterior
-) -> tuple[Array, float, int, float, float] | None:
+def _kernel_memory(memory: Memory | None, posterior: Posterior) -> tuple[Any, ...] | None:
     if memory is None:
         return None
     v_hat_nat = flat(posterior.v_hat_nat).astype(posterior.dtype, copy=False)

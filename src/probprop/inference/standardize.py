@@ -55,21 +55,16 @@ class Standardizer:
             return self.x_scale
         return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
 
-    def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
-        """Return a standardized copy of X, gaps included, and its largest magnitude."""
+    def checked_X(self, X: Array, dtype: np.dtype[Any]) -> Array:
+        """Return a standardized copy of X; refuse values that the dtype could not compute with."""
         out = np.empty(X.shape, dtype)
         largest = 0.0
-        with np.errstate(over="ignore"):  # the caller refuses what is too large
+        with np.errstate(over="ignore"):  # refused below
             for rows in _row_blocks(X):
                 block = (X[rows] - self.x_mean) / self.x_scale
                 extremes = np.fmax.reduce(block, axis=None), -np.fmin.reduce(block, axis=None)
                 largest = max(largest, *extremes)
                 out[rows] = block
-        return out, largest
-
-    def checked_X(self, X: Array, dtype: np.dtype[Any]) -> Array:
-        """Return a standardized copy of X; refuse values that the dtype could not compute with."""
-        out, largest = self.transform_X(X, dtype)
         check_magnitude("X", largest, dtype)
         return out
 

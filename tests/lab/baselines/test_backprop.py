@@ -115,7 +115,7 @@ def test_fit_makes_the_steps_it_says_in_standardized_units():
     start = initial_weights([3, 4, 1], r)
     order = epoch_orders(len(y), 3, r)
     assert (np.sort(order, axis=1) == np.arange(len(y))).all()
-    Xs, ys = standardizer.transform_X(X, np.dtype(float))[0], standardizer.transform_y(y)
+    Xs, ys = standardizer.checked_X(X, np.dtype(float)), standardizer.transform_y(y)
     with double_precision():
         found = descend(start, Xs, ys, order.ravel(), 0.05, 0.3, 1e-5)
         expected = SampledNetwork(tuple(np.asarray(w) for w in found), standardizer)(X)

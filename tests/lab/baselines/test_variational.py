@@ -186,7 +186,7 @@ def test_linear_model_reaches_the_best_factorized_posterior():
     X, y = small_data(60)
     model = VariationalRegressor((), learning_rate=3e-4, n_epochs=5000, random_state=0).fit(X, y)
     s = model.standardizer_
-    U = np.column_stack([s.transform_X(X, np.dtype(float))[0], np.ones(60)]) / np.sqrt(3.0)
+    U = np.column_stack([s.checked_X(X, np.dtype(float)), np.ones(60)]) / np.sqrt(3.0)
     v_noise = model.noise_variance_ / s.y_scale**2
     precision = U.T @ U / v_noise + np.eye(3) / model.prior_variance_
     mean = np.linalg.solve(precision, U.T @ s.transform_y(y) / v_noise)

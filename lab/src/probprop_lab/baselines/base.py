@@ -17,7 +17,6 @@ from probprop.distributions.base import TargetDistribution
 from probprop.distributions.mixture import Mixture
 from probprop.inference.standardize import (
     Standardizer,
-    check_magnitude,
     check_target_scale,
     fit_standardizer,
 )
@@ -101,9 +100,7 @@ def check_training_data(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Arr
 
 def standardized(standardizer: Standardizer, X: Array) -> FloatArray:
     """Return rows in the units of training; ValueError for values too far out."""
-    Xs, largest = standardizer.transform_X(X, np.dtype(np.float64))
-    check_magnitude("X", largest, Xs.dtype)
-    return Xs
+    return standardizer.checked_X(X, np.dtype(np.float64))
 
 
 # ---- Predictions out
