@@ -238,10 +238,9 @@ def in_words(n_bytes: float) -> str:
 
 def memory_of_machine() -> int:
     """Return the memory of this machine, or of the container, in bytes."""
-    try:
+    found = _UNKNOWN
+    with suppress(AttributeError, ValueError, OSError):
         found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        found = _UNKNOWN
     for path in _CGROUPS:
         with suppress(OSError):
             text = Path(path).read_text().strip()

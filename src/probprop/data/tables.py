@@ -56,7 +56,6 @@ class Columns:
 
     encoder: TableEncoder
     targets: tuple[str, ...]
-    gaps: bool  # whether cells of features may be missing
     target_kind: Kind
     classes: Array | None  # sorted; None if the targets are numbers
 
@@ -85,7 +84,7 @@ class TableReader:
         with labeled(label):
             features, targets = list(columns.encoder.kinds), columns.targets
             given = select(frame, [*features, *targets])
-            if not columns.gaps:
+            if not takes_gaps(self.network):
                 check_no_missing(given[features], FILL_OR_MARGINALIZE)
             X = columns.encoder.coded(given)
             if columns.classes is None:
@@ -142,8 +141,7 @@ class TableReader:
         return Schema(self, likelihood, len(names), n_numbers, feature_names, columns, n_without)
 
     def _columns(self, found: Sequence[TableSurvey]) -> Columns:
-        asked, gaps = self.asked, takes_gaps(self.network)
-        by_name = asked.features is None  # columns that were named are kept
+        asked, by_name = self.asked, self.asked.features is None  # columns that were named are kept
         used: Any = [*(asked.features or ()), *asked.targets]
         if by_name:
             used = dict.fromkeys(name for each in found for name in each.names)
@@ -157,11 +155,11 @@ class TableReader:
         )
         held = {each.label: each.target_kind for each in found if each.target_kind is not None}
         if not held:
-            return Columns(encoder, asked.targets, gaps, "number", None)
+            return Columns(encoder, asked.targets, "number", None)
         kind = one_kind(asked.targets[0], held)
         classes = sorted({label for each in found for label in each.labels})
         dtype = object if kind == "text" else None
-        return Columns(encoder, asked.targets, gaps, kind, np.array(classes, dtype))
+        return Columns(encoder, asked.targets, kind, np.array(classes, dtype))
 
 
 def table_reader(network: Any, asked: Columnwise) -> TableReader:
