@@ -209,9 +209,8 @@ def fit_piecewise(
     raw = fit_standardizer(X, None)
     varies = raw.spreads > 0.0
     scale, center = np.where(varies, raw.x_scale, np.inf), raw.x_mean.copy()
-    sample, in_set = sample_rows(len(X)), np.zeros(X.shape[1], bool)
-    if one_hot is not None:
-        in_set = one_hot >= 0
+    sample = sample_rows(len(X))
+    in_set = np.zeros(X.shape[1], bool) if one_hot is None else one_hot >= 0
     center[in_set] = raw.x_mean[in_set] >= 0.5
     ramps: list[tuple[FloatArray, ...]] = []
     others, numbers = (X.others, X.numbers) if isinstance(X, Coded) else (range(len(scale)), X)

@@ -96,7 +96,7 @@ def calibrated(X: Any, oof: OutOfFold) -> Calibration:
     held_out = HeldOut([Fold(np.arange(N), np.arange(N), 0)])
     scorer = RegressionScorer(Gaussian())
     encodings = Encodings(X, FLOAT64)
-    return scorer.calibrate([oof], np.ones(1), held_out, encodings, 0, 1).calibration
+    return scorer.calibrate([oof], np.ones(1), held_out, encodings, 0, 1, 0).calibration
 
 
 def test_predictions_are_the_exact_mixture(made: Any, learned: LearnedNoise) -> None:
