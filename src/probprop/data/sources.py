@@ -181,20 +181,17 @@ class ArrayReader:
                     )
         n_targets = first.n_targets[0] if first.n_targets else 1
         names = None if first.names is None else np.array(first.names, object)
-        likelihood = _array_likelihood(self.network, surveys, n_targets)
+        labels = [each.labels for each in surveys if each.labels is not None]
+        if not labels:
+            likelihood = values_likelihood(self.network, n_targets)
+        elif first.n_targets:
+            likelihood = of_labels(labels[0], None)
+        else:
+            unique_labels(*labels)  # refuses numbers in one block and text in another
+            likelihood = of_labels(labels[0], np.concatenate(labels))
         n_numbers = 1 + first.n_features + n_targets + first.counted[0]
         n_numbers += n_targets * first.counted[1]
         return Schema(self, likelihood, first.n_features, n_numbers, names)
-
-
-def _array_likelihood(network: Any, surveys: Sequence[ArraySurvey], n_targets: int) -> Likelihood:
-    labels = [each.labels for each in surveys if each.labels is not None]
-    if not labels:
-        return values_likelihood(network, n_targets)
-    if surveys[0].n_targets:
-        return of_labels(labels[0], None)
-    unique_labels(*labels)  # refuses numbers in one block and text in another
-    return of_labels(labels[0], np.concatenate(labels))
 
 
 def values_likelihood(network: Any, n_targets: int) -> Likelihood:

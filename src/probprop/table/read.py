@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import IO, Any, NamedTuple, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -450,14 +450,12 @@ _COPIES = 5  # of the cells, at the peak of a fit: the table, its test set, and 
 _UNPACKED = 5  # times a compressed file, about
 
 
-class _Size(NamedTuple):
-    n_rows: int | None  # guessed from the start of plain text; None if it is packed
-    row_bytes: float  # of the file, unpacked
-    n_bytes: int  # of the file or of its cells in memory, whichever is more
+def _size(path: str) -> tuple[int | None, float, int] | None:
+    """Return about how many rows a table has, the bytes of one, and those of the whole.
 
-
-def _size(path: str) -> _Size | None:
-    """Return about how large a table is; None if that is unknown before it is read."""
+    The number of rows is None if the file is packed; all are None if unknown before it is read.
+    The whole is the file or its cells in memory, whichever is more.
+    """
     if path == "-" or not os.path.isfile(path):
         return None
     with opened(path) as file:
@@ -469,21 +467,19 @@ def _size(path: str) -> _Size | None:
         except TableError:  # whoever reads the table explains what is wrong with it
             return None
         row = _CELL * max(1, metadata.num_columns)
-        return _Size(metadata.num_rows, row, max(n_bytes, row * metadata.num_rows))
+        return metadata.num_rows, row, max(n_bytes, row * metadata.num_rows)
     n_bytes *= _UNPACKED if packed else 1
     row_bytes = max(1, len(start)) / max(1, start.count(b"\n"))
     n_rows = max(1, round(n_bytes / row_bytes))
     header = start.partition(b"\n")[0]
     n_columns = 1 + max(header.count(sign.encode()) for sign in _DELIMITERS)
-    return _Size(None if packed else n_rows, row_bytes, max(n_bytes, _CELL * n_rows * n_columns))
+    return None if packed else n_rows, row_bytes, max(n_bytes, _CELL * n_rows * n_columns)
 
 
 def plan_chunks(path: str) -> tuple[int | None, int]:
     """Return about how many rows a table has (None: unknown), and how many to take at a time."""
-    size = _size(path)
-    if size is None:
-        return None, _CHUNK_ROWS
-    return size.n_rows, min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / size.row_bytes)))
+    n_rows, row_bytes, _ = _size(path) or (None, 1.0, 0)
+    return n_rows, min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / row_bytes)))
 
 
 def memory_needed(paths: Sequence[str]) -> int:
@@ -491,7 +487,7 @@ def memory_needed(paths: Sequence[str]) -> int:
 
     What comes from standard input is not known, and counted as nothing.
     """
-    return sum(_COPIES * size.n_bytes for size in map(_size, paths) if size is not None)
+    return sum(_COPIES * size[2] for size in map(_size, paths) if size is not None)
 
 
 # ---- Several files as one table
