@@ -108,13 +108,7 @@ class CheckpointFile:
                     f"with that version, or {_AFRESH}"
                 )
             content: _Content = io.decode(_Content, tree, arrays, DECLARED)
-            was, now = content.settings, self.settings
-            names = [k for k in sorted({*was, *now}) if was.get(k) != now.get(k)]
-            if names:
-                each = (f"{k[:50]} was {str(was.get(k))[:200]} and is {now.get(k)}" for k in names)
-                raise self._refused(f"has other parameters ({', '.join(each)}): {_AFRESH}")
-            if content.data != self.data:
-                raise self._refused(f"is of other data: {_AFRESH}")
+            self._check(content)
             if not content.trainings:
                 raise ValueError("it has no training")
             return content.trainings
@@ -148,6 +142,15 @@ class CheckpointFile:
             end = time.monotonic()
             between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
+
+    def _check(self, content: _Content) -> None:
+        settings, now = content.settings, self.settings
+        names = [k for k in sorted({*settings, *now}) if settings.get(k) != now.get(k)]
+        if names:
+            each = (f"{k[:50]} was {str(settings.get(k))[:200]} and is {now.get(k)}" for k in names)
+            raise self._refused(f"has other parameters ({', '.join(each)}): {_AFRESH}")
+        if content.data != self.data:
+            raise self._refused(f"is of other data: {_AFRESH}")
 
     def _refused(self, why: str) -> CheckpointError:
         return CheckpointError(f"The checkpoint {os.fspath(self.path)} {why}.")
