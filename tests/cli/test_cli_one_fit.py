@@ -393,8 +393,8 @@ def test_the_rarer_class_is_the_positive_one(capfd: Captured) -> None:
     out = capfd.readouterr().out
     assert re.search(r"^average precision \(no\) ", out, re.M)
     assert re.search(
-        r"The probabilities are (calibrated \()?about [\d.]+ points? too (sure|cautious), give or "
-        r"take [\d.]+ points?\)?\.",
+        r"The probabilities are (calibrated \()?about [\d.]+ points? (over|under)confident, "
+        r"give or take [\d.]+ points?\)?\.",
         out,
     )
     assert call("evaluate m.pbp t.csv --json") == 0
