@@ -67,7 +67,7 @@ def test_figures_are_those_that_were_measured() -> None:
         "updates": {"dgemm_gflops": 50.0, "cases": dict.fromkeys(names, case)},
         "predict_calls": {"predict": {"(13, 50) float64": [1e6, 3e6, 9e6]}},
         "sampled": {"f": {"(13, 50)": [2e7]}},
-        "memory": {"above_mb": 10.2},
+        "memory": {"one network": {"above_mb": 10.2}, "cross-validated": {"above_mb": 500.0}},
     }
     figures = speed.taken(json.loads(json.dumps(measured)))
     assert figures["predict_rows_per_second"] == 3e6
