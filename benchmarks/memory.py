@@ -19,8 +19,7 @@ from benchmarks.memory_fit import (
 from benchmarks.outcome import Figure, Outcome, verdict
 
 _MB = 1e6
-# What is fitted, on how many rows and features, the arguments of its process, and at most so many
-# MB above what was resident.
+# Model, rows, features, arguments of its process, and the bound in MB above the resident memory.
 _CASES = (
     (f"PBPRegressor({N_HIDDEN}, n_epochs=1)", N_ROWS, N_FEATURES, (), 50.0),
     ("default PBPRegressorCV", N_ROWS_CV, N_FEATURES_CV, ("cv",), 1_000.0),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -369,20 +370,12 @@ class SeveralTargets(base.TargetDistribution):
         return np.stack([getattr(one, name)(own) for one, own in pairs], axis=-1)
 
     @property
-    def mean(self) -> FloatArray:
-        return self._stack(lambda one: one.mean)
-
-    @property
-    def epistemic_std(self) -> FloatArray:
-        return self._stack(lambda one: one.epistemic_std)
-
-    @property
-    def aleatoric_std(self) -> FloatArray:
-        return self._stack(lambda one: one.aleatoric_std)
+    def _moments(self) -> base.Moments:
+        return base.Moments(*(self._stack(attrgetter(k)) for k in base.Moments._fields))
 
     @property
     def std(self) -> FloatArray:
-        return self._stack(lambda one: one.std)
+        return self._stack(attrgetter("std"))
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         return self._at("logpdf", y)

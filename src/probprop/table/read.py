@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import IO, Any, TextIO
+from typing import IO, Any, NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
@@ -450,12 +450,14 @@ _COPIES = 5  # of the cells, at the peak of a fit: the table, its test set, and 
 _UNPACKED = 5  # times a compressed file, about
 
 
-def _size(path: str) -> tuple[int | None, float, int] | None:
-    """Return about how many rows a table has, the bytes of one, and those of the whole.
+class _Size(NamedTuple):
+    n_rows: int | None  # estimated from the start of the file; None if it is compressed
+    row_bytes: float  # of the file, uncompressed
+    n_bytes: int  # of the file or of its cells in memory, whichever is more
 
-    The number of rows is None if the file is packed; all are None if unknown before it is read.
-    The whole is the file or its cells in memory, whichever is more.
-    """
+
+def _size(path: str) -> _Size | None:
+    """Estimate the size of a table; None if it is unknown before it is read."""
     if path == "-" or not os.path.isfile(path):
         return None
     with opened(path) as file:
@@ -467,19 +469,20 @@ def _size(path: str) -> tuple[int | None, float, int] | None:
         except TableError:  # whoever reads the table explains what is wrong with it
             return None
         row = _CELL * max(1, metadata.num_columns)
-        return metadata.num_rows, row, max(n_bytes, row * metadata.num_rows)
+        return _Size(metadata.num_rows, row, max(n_bytes, row * metadata.num_rows))
     n_bytes *= _UNPACKED if packed else 1
     row_bytes = max(1, len(start)) / max(1, start.count(b"\n"))
     n_rows = max(1, round(n_bytes / row_bytes))
     header = start.partition(b"\n")[0]
     n_columns = 1 + max(header.count(sign.encode()) for sign in _DELIMITERS)
-    return None if packed else n_rows, row_bytes, max(n_bytes, _CELL * n_rows * n_columns)
+    return _Size(None if packed else n_rows, row_bytes, max(n_bytes, _CELL * n_rows * n_columns))
 
 
 def plan_chunks(path: str) -> tuple[int | None, int]:
     """Return about how many rows a table has (None: unknown), and how many to take at a time."""
-    n_rows, row_bytes, _ = _size(path) or (None, 1.0, 0)
-    return n_rows, min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / row_bytes)))
+    if (size := _size(path)) is None:
+        return None, _CHUNK_ROWS
+    return size.n_rows, min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / size.row_bytes)))
 
 
 def memory_needed(paths: Sequence[str]) -> int:
@@ -487,7 +490,7 @@ def memory_needed(paths: Sequence[str]) -> int:
 
     What comes from standard input is not known, and counted as nothing.
     """
-    return sum(_COPIES * size[2] for size in map(_size, paths) if size is not None)
+    return sum(_COPIES * size.n_bytes for size in map(_size, paths) if size is not None)
 
 
 # ---- Several files as one table

@@ -90,8 +90,7 @@ class Outputs(NamedTuple):
     mean: FloatArray  # (S, n) or (S, n, K), standardized
     variance: FloatArray  # of the same, not calibrated
     rows: Any  # the samples, (n, n_features), checked and bounded: an array or `Coded`
-    # Of the noise network of each target, if there is one and values are missing.
-    log_scales: Sequence[LogScale | None]
+    log_scales: Sequence[LogScale | None]  # by target: the noise network's, if values are missing
 
 
 class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]

@@ -608,14 +608,17 @@ class RegressionScorer:
         y_std: FloatArray | None = None,
         k: int = 0,
     ) -> OutOfFold | SeveralOutOfFold:
-        """Return predictions and residuals in the order of ``held_out.rows``, as y and weights."""
+        """Return predictions and residuals in the order of ``held_out.rows``, as y and weights.
+
+        A y of shape (n,) is target k of the networks.
+        """
         if y.ndim > 1:
-            own = []
-            for k in range(y.shape[1]):
-                of_one = [FoldOutputs(f, m[:, k], v[:, k]) for f, m, v in outputs]
-                e = None if y_std is None else y_std[:, k]
-                own.append(self.out_of_fold(of_one, y[:, k], weights, held_out, e, k))
-            return SeveralOutOfFold(tuple(own))  # type: ignore[arg-type]
+            targets = []
+            for j in range(y.shape[1]):
+                own = [FoldOutputs(f, m[:, j], v[:, j]) for f, m, v in outputs]
+                e = None if y_std is None else y_std[:, j]
+                targets.append(self.out_of_fold(own, y[:, j], weights, held_out, e, j))
+            return SeveralOutOfFold(tuple(targets))  # type: ignore[arg-type]
         each = []
         for fitted, m, v in outputs:
             scales = fitted.standardizer.y_mean, fitted.standardizer.y_scale

@@ -483,7 +483,7 @@ class SampledFunction:
     network, member : SampledNetwork or SampledOutputLayer, PBPRegressor
         f, on encoded rows, and the member whose mean is m.
     bounds, encoding, calibration : InputBounds, PiecewiseLinear or None, Calibration
-        Of the model; x is bounded before all else.
+        Those of the model. Bounds are applied to x first.
     slopes : ndarray of shape (n_features,)
         Drawn too, for one standard deviation of each feature, in the units that members predict.
     encoder : TableEncoder or None
