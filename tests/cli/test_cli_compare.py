@@ -81,7 +81,7 @@ def test_the_highest_log_likelihood_is_first_and_wins(capfd: Captured) -> None:
     behind = float(lines[2][2])
     assert behind == pytest.approx(scores[0] - scores[1], abs=0.02)
     won = "HistGB has the highest log-likelihood, significantly ahead of every other method"
-    assert f"{won}: the next, {names[1]}, is behind by {lines[2][2]} ± " in err
+    assert f"{won}: {names[1]}, the second, is behind by {lines[2][2]} ± " in err
 
 
 def test_the_same_seed_gives_the_same_scores(capfd: Captured) -> None:
@@ -222,13 +222,13 @@ def test_the_verdict_names_methods_that_do_not_differ_from_the_first() -> None:
     first = {"GP": NO_LEAD}
     close = first | {"PBP": lead(0.1, 0.4), "NGBoost": lead(0.2, 0.06), "EP": lead(2.0, 0.01)}
     expected = (
-        "but not significantly ahead of PBP, NGBoost: "
-        "the next, PBP, is behind by 0.10 ± 0.10 (p = 0.4)"
+        "not significantly ahead of PBP, NGBoost: "
+        "PBP, the second, is behind by 0.10 ± 0.10 (p = 0.4)"
     )
     main = "log_likelihood"
     assert verdict(close, main, 5) == f"GP has the highest log-likelihood, {expected}"
     far = first | {"EP": close["EP"]}
-    assert "every other method: the next, EP" in verdict(far, main, 5)
+    assert "every other method: EP, the second," in verdict(far, main, 5)
     assert verdict(first, main, 5).startswith("GP was run alone")
     assert verdict(close, "log_loss", 5) == f"GP has the lowest log-loss, {expected}"
 

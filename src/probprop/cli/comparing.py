@@ -317,7 +317,7 @@ def verdict(behind: Mapping[str, Lead], main: str, splits: int) -> str:
         return f"{best} on one split, which is too few for a p-value: use 5 or more"
     close = [other for other in others if (behind[other].p or 0.0) >= _LEVEL]
     mean, se, p = behind[others[0]]
-    by = f"the next, {others[0]}, is behind by {with_error(mean, se)} (p = {p:.2g})"
+    by = f"{others[0]}, the second, is behind by {with_error(mean, se)} (p = {p:.2g})"
     if not close:
         return f"{best}, significantly ahead of every other method: {by}"
-    return f"{best}, but not significantly ahead of {', '.join(close)}: {by}"
+    return f"{best}, not significantly ahead of {', '.join(close)}: {by}"
